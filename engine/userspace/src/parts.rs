@@ -36,7 +36,6 @@ pub(crate) struct Part {
     /// The area where the last fault came, if no file is behind it: faults come where the last one came. Without one, it ends at 0.
     start: AtomicU64,
     end: AtomicU64,
-    origin: AtomicU64,
     /// Its rights, and above them its flags.
     facts: AtomicU32,
     /// Pages that faults here have put into tables, less those that they have taken out: this may be less than nothing.
@@ -95,21 +94,22 @@ impl Part {
         (Rights::from_bits_retain(facts as u8), AreaFlags::from_bits_retain((facts >> u8::BITS) as u16))
     }
 
-    /// That area.
+    /// That area, but for its origin, which no fault asks for.
     pub(crate) fn latest<F>(&self) -> Area<F> {
         let (rights, flags) = self.latest_facts();
-        let backing = Backing::Anonymous { origin: get(&self.origin) };
+        let backing = Backing::Anonymous { origin: 0 };
         // What has no file may be given all rights.
         Area { start: get(&self.start), end: get(&self.end), rights, most: Rights::all(), flags, backing }
     }
 
     /// Notes an area as the one that was found last, if no file is behind it. Whether it is.
     pub(crate) fn note<F>(&self, area: &Area<F>) -> bool {
-        let Backing::Anonymous { origin } = area.backing else { return false };
+        if !matches!(area.backing, Backing::Anonymous { .. }) {
+            return false;
+        }
         let facts = u32::from(area.rights.bits()) | u32::from(area.flags.bits()) << u8::BITS;
         set(&self.start, area.start);
         set(&self.end, area.end);
-        set(&self.origin, origin);
         self.facts.store(facts, Ordering::Relaxed);
         true
     }
@@ -168,6 +168,13 @@ mod tests {
         let within = (0..PARTS as u64).all(|at| part_of::<G>(at * (block / 16)) == part_of::<G>(0));
         assert!(within, "a block is of one part");
         met.count_ones() as usize
+    }
+
+    #[test]
+    fn each_part_is_its_own() {
+        let parts = Parts::new().expect("heap");
+        (0..PARTS).for_each(|part| parts.get(part).add_own(part as u64));
+        assert!((0..PARTS).all(|part| get(&parts.get(part).own) == part as u64));
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use crate::common;
 
 use common::{CEILING, Kernel, RW, TestFile, anonymous, maps, of_file, read, write};
-use vellum_userspace::{AreaFlags, Error, Limits, Place, Rights, Source};
+use vellum_pagetable::HardwareUpdates;
+use vellum_userspace::{Access, AreaFlags, Error, Fault, Kind, Limits, Place, Rights, Source};
 use vellum_vmsa::{Granule, Granule4K, Granule16K, Granule64K};
 
 const PAGE: u64 = 4096;
@@ -38,6 +39,18 @@ fn a_hint_is_taken_where_there_is_room() {
 }
 
 #[test]
+fn the_first_page_is_one_as_any_where_it_may_be_mapped() {
+    let kernel = Kernel::<Granule4K>::new();
+    let shape = vellum_userspace::Shape { lowest: 0, lowest_fixed: 0, ..kernel.shape(HardwareUpdates::None) };
+    let space = vellum_userspace::AddressSpace::new(kernel, shape, CEILING, Limits::USUAL).unwrap();
+    space.map(anonymous(Place::Fixed(0), 1, RW)).unwrap();
+    assert_eq!(write(&space, 0, 5), Ok(5));
+    space.unmap(0, PAGE).unwrap();
+    assert_eq!(read(&space, 0), Err(Fault::Unmapped));
+    assert_eq!(space.fault(Access { address: 0, kind: Kind::Write }), Err(Fault::Unmapped));
+}
+
+#[test]
 fn a_fixed_mapping_replaces_or_refuses() {
     let space = Kernel::<Granule4K>::new().space();
     space.map(anonymous(Place::Fixed(BASE), 4, RW)).unwrap();
@@ -64,7 +77,11 @@ fn what_means_nothing_is_refused() {
     assert_eq!(refused(anonymous(Place::Fixed(1 << 39), 1, RW)), Error::NoMemory);
     assert_eq!(refused(anonymous(Place::Anywhere, 1 << 40, RW)), Error::NoMemory);
     assert_eq!(refused(anonymous(Place::Anywhere, (1 << 52) - 512, RW)), Error::NoMemory, "all addresses but a block");
-    assert_eq!(refused(anonymous(Place::Fixed(0), 1 << 27, RW)), Error::NotPermitted, "all that there are, and no more");
+    assert_eq!(
+        refused(anonymous(Place::Fixed(0), 1 << 27, RW)),
+        Error::NotPermitted,
+        "all that there are, and no more"
+    );
     let odd = Source::File { file: file.clone(), offset: 5, most: Rights::all() };
     let mut request = of_file(&file, (Place::Anywhere, 0, 1), RW, AreaFlags::SHARED);
     request.source = odd;
