@@ -72,9 +72,7 @@ impl<E: Embedder> State<E> {
             let (mut gather, licence) = (table.gather(), editing.licence());
             let changed = table.plan(&change, Some(&licence)).and_then(|mut plan| plan.apply(supply, &mut gather));
             supply.refill(&editing.platform, gather.finish(&editing.platform));
-            if changed.is_err() && is_promised {
-                editing.embedder.uncommit(pages);
-            }
+            // Nothing lacks: no leaf is cut any more.
             changed?;
         }
         self.version += 1;

@@ -92,8 +92,7 @@ impl<E: Embedder> State<E> {
         }
         // What it shrinks by first need not be of one area.
         let kept = old.start..old.start + old_bytes.min(bytes);
-        let is_one = kept.end <= area.end;
-        if !is_one || old_bytes < bytes && old.end > area.end {
+        if kept.end > area.end {
             return Err(Error::BadAddress.into());
         }
         // Nothing old: another mapping of what is shared.

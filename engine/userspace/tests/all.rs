@@ -11,6 +11,7 @@ mod fetches;
 mod folios;
 mod meanwhile;
 mod model;
+mod moving;
 mod once_shared;
 mod parts;
 mod recorded;

@@ -61,6 +61,18 @@ fn areas_shrink_grow_and_move() {
 }
 
 #[test]
+fn what_is_of_a_file_grows_up_to_the_largest_offset() {
+    let kernel = Kernel::<Granule4K>::new();
+    let (space, file) = (kernel.space(), TestFile::new(&kernel, 5, 8));
+    let last = (1 << 51) - 5;
+    space.map(of_file(&file, (Place::Fixed(BASE), last, 2), Rights::READ, AreaFlags::empty())).unwrap();
+    let grow = |pages| space.remap(BASE + PAGE, PAGE, pages * PAGE, Move::May, false);
+    assert_eq!(grow(4), Err(Error::Invalid));
+    assert_eq!(grow(3), Ok(BASE + PAGE));
+    assert_eq!(space.remap(BASE, 4 * PAGE, 5 * PAGE, Move::To(FAR), false), Err(Error::Invalid));
+}
+
+#[test]
 fn a_move_that_keeps_leaves_an_area_without_pages() {
     let kernel = Kernel::<Granule4K>::new();
     let space = written(&kernel, 4);
