@@ -56,9 +56,10 @@ impl<E: Embedder> State<E> {
         supply: &mut Reserve,
     ) -> Result<u64, Short> {
         let Remap { old, bytes, moves, keeps } = asked.clone();
-        let is_one = self.areas.find(old.start).is_none_or(|area| old.end <= area.end) && *done == old.start;
         let Move::To(start) = moves else { return self.remap(editing, asked, supply) };
-        if is_one || bytes != old.end - old.start {
+        // Holes are passed, but what is named first has to be there.
+        let is_there = *done > old.start || self.areas.find(old.start).is_some();
+        if !is_there || bytes != old.end - old.start {
             return self.remap(editing, asked, supply);
         }
         self.check_target(editing, &old, start, bytes, moves)?;
@@ -84,7 +85,7 @@ impl<E: Embedder> State<E> {
         let Some(area) = self.areas.find(old.start) else { return Err(Error::BadAddress.into()) };
         if let Move::To(start) | Move::Near(start) = moves {
             self.check_target(editing, &old, start, bytes, moves)?;
-        } else if bytes <= old_bytes && old_bytes > 0 && !keeps {
+        } else if bytes <= old_bytes && !keeps {
             if bytes < old_bytes {
                 self.remove(editing, &(old.start + bytes..old.end), supply)?;
             }
@@ -104,7 +105,7 @@ impl<E: Embedder> State<E> {
             let end = offset.checked_add(kept.start - area.start).and_then(|offset| offset.checked_add(bytes));
             end.filter(|&end| end <= i64::MAX as u64).ok_or(Error::Invalid)?;
         }
-        let is_at_end = old_bytes > 0 && !keeps && old.end == area.end && !matches!(moves, Move::To(_) | Move::Near(_));
+        let is_at_end = !keeps && old.end == area.end && !matches!(moves, Move::To(_) | Move::Near(_));
         if is_at_end && self.grow_in_place(editing, &area, old.start + bytes)? {
             return Ok(old.start);
         }
@@ -144,7 +145,6 @@ impl<E: Embedder> State<E> {
         if end > above {
             return Ok(false);
         }
-        self.check_room(editing, &more, 0)?;
         let heap = editing.embedder.has_heap(crate::state::HEAP);
         let is_accounted = area.flags.contains(AreaFlags::ACCOUNTED);
         if !heap || is_accounted && !editing.embedder.commit((end - area.end) >> E::Granule::SHIFT) {

@@ -103,6 +103,19 @@ fn to_grow_is_to_have_more() {
     }
 }
 
+/// Of several areas that move, none may come to where another has yet to move from.
+#[test]
+fn areas_that_move_together_overlap_none_of_them() {
+    let kernel = Kernel::<Granule4K>::new();
+    let space = mapped(&kernel, 6);
+    space.unmap(BASE + 2 * PAGE, 2 * PAGE).unwrap();
+    let areas = maps(&space, BASE);
+    assert_eq!(becomes(&space, 6, 6, Move::To(BASE + 3 * PAGE)), Err(Error::Invalid));
+    assert_eq!(maps(&space, BASE), areas);
+    assert_eq!(becomes(&space, 6, 6, Move::To(BASE + 6 * PAGE)), Ok(BASE + 6 * PAGE));
+    assert_eq!(maps(&space, BASE), [(6, 2, RW), (10, 2, RW)]);
+}
+
 /// What a target replaces does not count.
 #[test]
 fn what_goes_for_a_move_makes_room_for_it() {
