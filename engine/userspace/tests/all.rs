@@ -17,4 +17,5 @@ mod parts;
 mod recorded;
 mod room;
 mod threads;
+mod usage;
 mod zeros;
