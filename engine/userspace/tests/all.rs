@@ -9,6 +9,7 @@ mod calls;
 mod faults;
 mod fetches;
 mod folios;
+mod least;
 mod meanwhile;
 mod model;
 mod once_shared;
