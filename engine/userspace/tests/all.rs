@@ -4,6 +4,7 @@
 mod common;
 
 mod areas;
+mod around;
 mod asids;
 mod calls;
 mod faults;
