@@ -196,11 +196,10 @@ impl<E: Embedder> AddressSpace<E> {
     pub fn take_lazy(&self, pages: usize) -> usize {
         let (mut at, mut taken) = (0, 0);
         while taken < pages {
-            let before = self.usage_of_own();
             let found = self.with_tables(|state, editing, supply| state.take_lazy(editing, at, supply));
-            let Ok(Some(page)) = found else { break };
+            let Ok(Some((page, is_taken))) = found else { break };
             at = page + E::Granule::SIZE_BYTES;
-            taken += usize::from(self.usage_of_own() < before);
+            taken += usize::from(is_taken);
         }
         taken
     }
@@ -263,10 +262,6 @@ impl<E: Embedder> AddressSpace<E> {
         let locked = AreaFlags::LOCKED | AreaFlags::LOCKED_ON_FAULT;
         let is_locked = |area: &Area<E::File>| area.flags & locked == AreaFlags::LOCKED;
         let _ = self.touch(range, |area| Ok(if is_locked(area) { natural(area) } else { None }));
-    }
-
-    fn usage_of_own(&self) -> u64 {
-        self.with(|state| state.resident().own)
     }
 }
 

@@ -10,6 +10,7 @@ mod calls;
 mod faults;
 mod fetches;
 mod folios;
+mod lazy;
 mod least;
 mod meanwhile;
 mod model;
