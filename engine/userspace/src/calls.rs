@@ -50,7 +50,7 @@ impl<E: Embedder> AddressSpace<E> {
                 if !is_page::<E::Granule>(offset) {
                     return Err(Error::Invalid);
                 }
-                offset.checked_add(bytes).filter(|&end| end <= i64::MAX as u64).ok_or(Error::Overflow)?;
+                offset.checked_add(bytes).filter(|&end| i64::try_from(end).is_ok()).ok_or(Error::Overflow)?;
                 // What is private may be written, whatever the file was opened for.
                 (Some((file, offset)), if is_shared { most } else { most | Rights::WRITE })
             }
