@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use common::{Kernel, RW, Space, anonymous, leaf_bytes, mark_elsewhere, read, write};
 use vellum_pagetable::HardwareUpdates;
-use vellum_userspace::{Advice, Place, Rights};
+use vellum_userspace::{AddressSpace, Advice, Limits, Place, Rights, Shape};
 use vellum_vmsa::{Granule, Granule4K};
 
 /// A multiple of a block.
@@ -61,6 +61,19 @@ fn a_folio_that_may_go_is_one_leaf() {
             assert_eq!((lazy(&space), leaf_bytes(&space, BASE)), (1 << order, Some(PAGE << order)));
         }
     }
+}
+
+#[test]
+fn blocks_side_by_side_go_from_the_lowest_address_on() {
+    let kernel = Kernel::<Granule4K>::new();
+    kernel.0.folio_order.set(9);
+    let shape = Shape { lowest_fixed: 0, ..kernel.shape(HardwareUpdates::None) };
+    let space = AddressSpace::new(kernel.clone(), shape, common::CEILING, Limits::USUAL).unwrap();
+    space.map(anonymous(Place::Fixed(0), 1024, RW)).unwrap();
+    [0, 512].iter().for_each(|page| _ = write(&space, page * PAGE, 1).unwrap());
+    space.advise(0, 1024 * PAGE, Advice::Free).unwrap();
+    assert_eq!([0, 512].map(|page| leaf_bytes(&space, page * PAGE)), [Some(512 * PAGE); 2]);
+    assert_eq!((space.take_lazy(2000), kernel.out().0), (1024, 0));
 }
 
 #[test]
