@@ -226,8 +226,9 @@ impl<E: Embedder> AddressSpace<E> {
     pub fn set_break(&self, wanted: u64) -> u64 {
         let moved = self.with_tables(|state, editing, supply| state.set_break(editing, wanted, supply));
         let heap = self.heap();
-        if moved == Ok(wanted) && heap.start < heap.end {
-            let first = heap.start.next_multiple_of(E::Granule::SIZE_BYTES);
+        if moved == Ok(wanted)
+            && let Ok(first) = round_up::<E::Granule>(heap.start)
+        {
             self.populate_if_locked(&(first..heap.end));
         }
         heap.end

@@ -73,7 +73,7 @@ fn blocks_side_by_side_go_from_the_lowest_address_on() {
     [0, 512].iter().for_each(|page| _ = write(&space, page * PAGE, 1).unwrap());
     space.advise(0, 1024 * PAGE, Advice::Free).unwrap();
     assert_eq!([0, 512].map(|page| leaf_bytes(&space, page * PAGE)), [Some(512 * PAGE); 2]);
-    assert_eq!((space.take_lazy(2000), kernel.out().0), (1024, 0));
+    assert_eq!((space.take_lazy(2000), kernel.out().0, space.usage().anonymous), (1024, 0, 0));
 }
 
 #[test]
