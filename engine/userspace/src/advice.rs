@@ -156,16 +156,15 @@ impl<E: Embedder> State<E> {
         }
         let (mut at, mut table) = (part.start, self.table(editing));
         loop {
-            let was_shared = |leaf: &Leaf| leaf.has(Note::OWN | Stage1Attributes::READ_ONLY) && !leaf.has(WRITABLE);
+            let was_shared = |leaf: &Leaf| leaf.has(Note::OWN) && !leaf.has(WRITABLE);
             let found = for_each_leaf::<E, u64>(&table, &(at..part.end), |page, leaf| {
                 let is_it = was_shared(&leaf) && editing.embedder.is_sole(leaf.frame);
                 if is_it { ControlFlow::Break(page) } else { ControlFlow::Continue(()) }
             })?;
             let Some(page) = found else { return Ok(()) };
             make_single::<E>(&mut table, editing, page, supply)?;
-            if !table.protect_page(page.into(), WRITABLE, Stage1Attributes::empty(), None) {
-                return Ok(());
-            }
+            // A leaf by itself by now, for which one store is enough.
+            let _ = table.protect_page(page.into(), WRITABLE, Stage1Attributes::empty(), None);
             at = page + E::Granule::SIZE_BYTES;
         }
     }

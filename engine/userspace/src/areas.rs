@@ -41,10 +41,9 @@ impl<F: Clone + PartialEq> Areas<F> {
         self.find(address).or_else(|| self.by_start.range(address..).next().map(|(_, area)| area))
     }
 
-    /// The last area that ends at or below `address`.
+    /// The last area that begins below `address`.
     pub(crate) fn before(&self, address: u64) -> Option<&Area<F>> {
-        let mut below = self.by_start.range(..address).rev().map(|(_, area)| area);
-        below.find(|area| area.end <= address)
+        self.by_start.range(..address).next_back().map(|(_, area)| area)
     }
 
     /// The areas that meet a range.
@@ -104,8 +103,9 @@ impl<F: Clone + PartialEq> Areas<F> {
     pub(crate) fn remove(&mut self, range: &Range<u64>) {
         self.cut(range.start);
         self.cut(range.end);
-        while let Some(start) = self.by_start.range(range.clone()).next().map(|(&start, _)| start) {
-            self.bytes -= self.by_start.remove(&start).map_or(0, |area| area.bytes());
+        while let Some((&start, area)) = self.by_start.range(range.clone()).next() {
+            self.bytes -= area.bytes();
+            self.by_start.remove(&start);
         }
     }
 

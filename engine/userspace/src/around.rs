@@ -8,17 +8,19 @@
 use core::ops::Range;
 use core::sync::atomic::{Ordering, fence};
 
-use vmsa::{Geometry, Granule, Level, PhysAddr, Stage1Attributes};
+use vmsa::{Granule, PhysAddr, Stage1Attributes};
 
 use crate::area::{Backing, Rights};
 use crate::embedder::{Embedder, File};
+use crate::folio::{around, block_order};
 use crate::parts::part_of;
 use crate::shape::{Leaf, Note};
 use crate::space::AddressSpace;
 use crate::state::{Editing, State};
 
-/// What is mapped at once.
-const BYTES: u64 = 64 << 10;
+/// What is mapped at once, of addresses: 64 KiB, a page of the largest size.
+const SHIFT: u32 = 16;
+const BYTES: u64 = 1 << SHIFT;
 /// Pages of it with the smallest page size.
 const MOST: usize = (BYTES >> 12) as usize;
 
@@ -64,10 +66,10 @@ impl<E: Embedder> State<E> {
     fn window(&self, page: u64) -> Option<Window<E::File>> {
         let area = self.areas.find(page)?;
         let Backing::File { file, offset } = &area.backing else { return None };
-        let start = (page & !(BYTES.max(E::Granule::SIZE_BYTES) - 1)).max(area.start);
+        let start = around::<E>(page, SHIFT - E::Granule::SHIFT).start.max(area.start);
         // One table: a page of it is mapped, so that it is there, and all is of one part.
-        let table = 1 << Geometry::<E::Granule>::shift(Level::L2);
-        let end = (start + BYTES).min((start & !(table - 1)) + table).min(area.end);
+        let table = around::<E>(start, block_order::<E>());
+        let end = (start + BYTES).min(table.end).min(area.end);
         let index = (offset + (start - area.start)) >> E::Granule::SHIFT;
         let (file, rights, version) = (file.clone(), area.rights, self.version_at(self.parts.of::<E::Granule>(page)));
         Some(Window { pages: start..end, file, index, rights, version })

@@ -50,7 +50,7 @@ impl<E: Embedder> AddressSpace<E> {
                 if !is_page::<E::Granule>(offset) {
                     return Err(Error::Invalid);
                 }
-                offset.checked_add(bytes).filter(|&end| end <= i64::MAX as u64).ok_or(Error::Overflow)?;
+                offset.checked_add(bytes).filter(|&end| i64::try_from(end).is_ok()).ok_or(Error::Overflow)?;
                 // What is private may be written, whatever the file was opened for.
                 (Some((file, offset)), if is_shared { most } else { most | Rights::WRITE })
             }
@@ -196,11 +196,10 @@ impl<E: Embedder> AddressSpace<E> {
     pub fn take_lazy(&self, pages: usize) -> usize {
         let (mut at, mut taken) = (0, 0);
         while taken < pages {
-            let before = self.usage_of_own();
             let found = self.with_tables(|state, editing, supply| state.take_lazy(editing, at, supply));
-            let Ok(Some(page)) = found else { break };
+            let Ok(Some((page, is_taken))) = found else { break };
             at = page + E::Granule::SIZE_BYTES;
-            taken += usize::from(self.usage_of_own() < before);
+            taken += usize::from(is_taken);
         }
         taken
     }
@@ -227,8 +226,9 @@ impl<E: Embedder> AddressSpace<E> {
     pub fn set_break(&self, wanted: u64) -> u64 {
         let moved = self.with_tables(|state, editing, supply| state.set_break(editing, wanted, supply));
         let heap = self.heap();
-        if moved == Ok(wanted) && heap.start < heap.end {
-            let first = heap.start.next_multiple_of(E::Granule::SIZE_BYTES);
+        if moved == Ok(wanted)
+            && let Ok(first) = round_up::<E::Granule>(heap.start)
+        {
             self.populate_if_locked(&(first..heap.end));
         }
         heap.end
@@ -263,10 +263,6 @@ impl<E: Embedder> AddressSpace<E> {
         let locked = AreaFlags::LOCKED | AreaFlags::LOCKED_ON_FAULT;
         let is_locked = |area: &Area<E::File>| area.flags & locked == AreaFlags::LOCKED;
         let _ = self.touch(range, |area| Ok(if is_locked(area) { natural(area) } else { None }));
-    }
-
-    fn usage_of_own(&self) -> u64 {
-        self.with(|state| state.resident().own)
     }
 }
 

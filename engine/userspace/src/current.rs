@@ -13,9 +13,6 @@ use vmsa::{Descriptor, Maintenance, TlbiOp};
 
 use crate::context::Context;
 
-/// The bits of a TLBI's operand that hold the ASID.
-const ASID: u64 = operand_by_asid(u16::MAX);
-
 /// The platform of one address space.
 pub(crate) struct Current<'a, P> {
     platform: &'a P,
@@ -29,7 +26,8 @@ impl<'a, P: Platform> Current<'a, P> {
 
     #[inline(never)]
     fn invalidate(&self, tlbi: TlbiOp, operand: u64) {
-        let operand = operand & !ASID | operand_by_asid(self.context.asid());
+        // Of a regime whose ASID is 0 ([`crate::Shape`]) the operand has none.
+        let operand = operand | operand_by_asid(self.context.asid());
         self.platform.maintain(Maintenance::Invalidate(tlbi, operand));
     }
 }

@@ -32,6 +32,7 @@ pub trait Lock<T> {
 
 /// Frames: pages of memory, each of which counts who refers to it. May be called while the lock of an address space is held, but for
 /// [`Self::zero_folio`], [`Self::copy`] and [`Self::zeros`], which never are.
+#[expect(unused_variables, reason = "what is given here looks at few of them")]
 pub trait Frames {
     /// A frame with one reference, whatever it holds; `None` if there is none.
     fn take(&self) -> Option<PhysAddr>;
@@ -83,7 +84,6 @@ pub trait Frames {
     /// `1 << order` frames side by side, aligned to their size, of which the same holds: what is read of a range that nobody has written, as
     /// large as a block. `None` if there are none, and one page is read. Never called while a lock is held: they may be made only then.
     fn zeros(&self, order: u32) -> Option<PhysAddr> {
-        let _ = order;
         None
     }
 
@@ -108,6 +108,7 @@ pub enum FileError {
 }
 
 /// What can be mapped and is not anonymous: a file, memory that processes share. A clone is another reference to the same.
+#[expect(unused_variables, reason = "what is given here looks at few of them")]
 pub trait File: Clone + PartialEq {
     /// The frame that holds page `index`, with one reference more, which is the caller's. Never called while a lock is held.
     fn frame(&self, index: u64) -> Result<PhysAddr, FileError>;
@@ -115,23 +116,20 @@ pub trait File: Clone + PartialEq {
     /// The frame of page `index`, if that is in memory, with one reference more, which is the caller's: it may be mapped around
     /// another that is read. Never called while a lock is held.
     fn resident_frame(&self, index: u64) -> Option<PhysAddr> {
-        let _ = index;
         None
     }
 
     /// A program may write page `index` from now on, through a shared mapping.
-    fn mark_written(&self, index: u64) {
-        let _ = index;
-    }
+    fn mark_written(&self, index: u64) {}
 
     /// Whether page `index` is in memory: what `mincore` says of a page that no table maps.
     fn is_resident(&self, index: u64) -> bool {
-        let _ = index;
         true
     }
 }
 
 /// A kernel, as its address spaces see it. A clone is the same kernel.
+#[expect(unused_variables, reason = "what is given here looks at few of them")]
 pub trait Embedder: Frames + Clone {
     /// The page size.
     type Granule: Granule;
@@ -151,7 +149,6 @@ pub trait Embedder: Frames + Clone {
     /// Whether the heap has so many bytes to spare. The collections of `alloc` abort where it has not, so that every call asks
     /// first, and reports [`crate::Error::NoMemory`].
     fn has_heap(&self, bytes: usize) -> bool {
-        let _ = bytes;
         true
     }
 
@@ -159,7 +156,6 @@ pub trait Embedder: Frames + Clone {
     /// ones (MADV_HUGEPAGE) or of any other: the largest that has room is taken, and a page where none has. The size of a contiguous
     /// group or of a block makes one leaf; none is larger than a block.
     fn folio_orders(&self, is_advised: bool) -> u32 {
-        let _ = is_advised;
         0
     }
 
@@ -173,18 +169,14 @@ pub trait Embedder: Frames + Clone {
     /// called under a licence by which a leaf is broken before it is made, as no TLB holds both then, nor where CPUs do not keep it
     /// meanwhile (nT).
     fn announce(&self, range: Range<u64>, resize: &mut dyn FnMut()) {
-        let _ = range;
         resize();
     }
 
     /// Counts so many pages as promised, which programs may write one day; `false` if that is more than the kernel promises.
     fn commit(&self, pages: u64) -> bool {
-        let _ = pages;
         true
     }
 
     /// So many are promised no longer.
-    fn uncommit(&self, pages: u64) {
-        let _ = pages;
-    }
+    fn uncommit(&self, pages: u64) {}
 }

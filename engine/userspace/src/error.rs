@@ -77,8 +77,6 @@ impl From<Refusal> for Short {
     fn from(refusal: Refusal) -> Self {
         match refusal {
             Refusal::ReserveShortBy(tables) => Self::Tables(tables),
-            // A table from beyond what descriptors can name: a page that is none.
-            Refusal::OutputTooWide(_) => Self::Error(Error::NoMemory),
             _ => Self::Error(Error::Invalid),
         }
     }

@@ -110,7 +110,7 @@ pub(crate) fn orders_of<E: Embedder>(editing: &Editing<'_, E>, flags: AreaFlags)
 }
 
 /// The order of a block.
-const fn block_order<E: Embedder>() -> u32 {
+pub(crate) const fn block_order<E: Embedder>() -> u32 {
     E::Granule::SHIFT - 3
 }
 

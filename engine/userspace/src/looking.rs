@@ -79,13 +79,13 @@ impl<E: Embedder> State<E> {
         if at < range.end { Err(Error::NoMemory.into()) } else { Ok(()) }
     }
 
-    /// Takes a page of the program's own that may go, if there is one from `from` on: where it was.
+    /// Takes a page of the program's own that may go, if there is one from `from` on: where it was. Not if it has been written meanwhile.
     pub(crate) fn take_lazy(
         &mut self,
         editing: &Editing<'_, E>,
         from: u64,
         supply: &mut Reserve,
-    ) -> Result<Option<u64>, Short> {
+    ) -> Result<Option<(u64, bool)>, Short> {
         let rest = from..editing.shape.geometry.input_bytes();
         let mut table = self.table(editing);
         let found = for_each_leaf::<E, Page>(&table, &rest, |page, leaf| match Page::new(page, &leaf) {
@@ -102,13 +102,13 @@ impl<E: Embedder> State<E> {
         let is_clean = kept.is_some_and(|kept| Leaf::new(page.frame, kept.descriptor).has(Stage1Attributes::READ_ONLY));
         if !is_clean {
             let _ = table.make_page_valid(page.address.into(), true, None);
-            return Ok(Some(page.address));
+            return Ok(Some((page.address, false)));
         }
         self.version += 1;
         unmap::<E>(&mut table, editing, page.address..page.address + E::Granule::SIZE_BYTES, supply)?;
         self.resident.own = self.resident.own.wrapping_sub(1);
         editing.embedder.release(page.frame);
-        Ok(Some(page.address))
+        Ok(Some((page.address, true)))
     }
 
     /// Unmaps what areas map of pages of a file; copies that a program has made for itself stay, if `keeps_copies`.

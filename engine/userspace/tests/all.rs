@@ -4,11 +4,14 @@
 mod common;
 
 mod areas;
+mod around;
 mod asids;
 mod calls;
 mod faults;
 mod fetches;
 mod folios;
+mod lazy;
+mod least;
 mod meanwhile;
 mod model;
 mod moving;

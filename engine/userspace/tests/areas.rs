@@ -4,7 +4,7 @@ use crate::common;
 
 use common::{CEILING, Kernel, RW, TestFile, anonymous, maps, of_file, read, write};
 use vellum_pagetable::HardwareUpdates;
-use vellum_userspace::{Access, AreaFlags, Error, Fault, Kind, Limits, Place, Rights, Source};
+use vellum_userspace::{Access, Advice, AreaFlags, Error, Fault, Kind, Limits, Locking, Place, Rights, Source};
 use vellum_vmsa::{Granule, Granule4K, Granule16K, Granule64K};
 
 const PAGE: u64 = 4096;
@@ -133,6 +133,22 @@ fn parts_of_a_file_join_if_they_lie_side_by_side_in_it() {
 }
 
 #[test]
+fn parts_of_a_file_stay_apart_if_one_may_be_given_more_rights() {
+    let kernel = Kernel::<Granule4K>::new();
+    let space = kernel.space();
+    let file = TestFile::new(&kernel, 1, 8);
+    for (page, most) in [(0, RW), (1, Rights::READ)] {
+        let place = Place::Fixed(BASE + page * PAGE);
+        let mut request = of_file(&file, (place, page, 1), Rights::READ, AreaFlags::SHARED);
+        request.source = Source::File { file: file.clone(), offset: page * PAGE, most };
+        space.map(request).unwrap();
+    }
+    assert_eq!(maps(&space, BASE), [(0, 1, Rights::READ), (1, 1, Rights::READ)]);
+    assert_eq!(space.protect(BASE, 2 * PAGE, RW), Err(Error::Denied));
+    assert_eq!(maps(&space, BASE), [(0, 1, RW), (1, 1, Rights::READ)]);
+}
+
+#[test]
 fn limits_are_kept() {
     let kernel = Kernel::<Granule4K>::new();
     let space = kernel.space();
@@ -180,7 +196,7 @@ fn heap<G: Granule>() {
     let kernel = Kernel::<G>::new();
     let (space, page) = (kernel.space(), G::SIZE_BYTES);
     space.set_heap(BASE);
-    assert_eq!(space.set_break(0), BASE, "asked where it is");
+    assert_eq!((space.heap(), space.set_break(0)), (BASE..BASE, BASE), "asked where it is");
     assert_eq!(space.set_break(BASE + 5), BASE + 5);
     assert_eq!(maps(&space, BASE), [(0, 1, RW)]);
     assert_eq!(space.set_break(BASE + 2 * page + 1), BASE + 2 * page + 1);
@@ -194,6 +210,10 @@ fn heap<G: Granule>() {
     assert_eq!(space.set_break(BASE + 8 * page), BASE + 3 * page, "a page stays free between");
     assert_eq!(space.set_break(BASE + 7 * page), BASE + 7 * page);
     assert_eq!(space.set_break(BASE - page), BASE + 7 * page);
+    assert_eq!((space.set_break(BASE), space.heap()), (BASE, BASE..BASE));
+    // One that begins where numbers end has no room.
+    space.set_heap(u64::MAX);
+    assert_eq!((space.set_break(u64::MAX), space.set_break(BASE)), (u64::MAX, u64::MAX));
 }
 
 #[test]
@@ -201,6 +221,23 @@ fn the_heap_ends_at_the_break() {
     heap::<Granule4K>();
     heap::<Granule16K>();
     heap::<Granule64K>();
+}
+
+#[test]
+fn what_the_heap_gets_is_there_if_all_that_comes_is_locked() {
+    let kernel = Kernel::<Granule4K>::new();
+    let space = kernel.space();
+    space.lock_all(Locking::Not, false, Locking::Now).unwrap();
+    space.set_heap(BASE + 24);
+    let frames_at = |wanted| (space.set_break(wanted), kernel.out().0);
+    // Its first page is of what lies before.
+    assert_eq!(frames_at(BASE + PAGE), (BASE + PAGE, 0));
+    assert_eq!(frames_at(BASE + PAGE + 1), (BASE + PAGE + 1, 1));
+    assert_eq!(frames_at(BASE + 3 * PAGE), (BASE + 3 * PAGE, 2));
+    // What lies behind has lost its page, and gets none by the heap.
+    space.map(anonymous(Place::Fixed(BASE + 3 * PAGE), 1, RW)).unwrap();
+    space.advise(BASE + 3 * PAGE, PAGE, Advice::DontNeedLocked).unwrap();
+    assert_eq!(frames_at(BASE + 3 * PAGE), (BASE + 3 * PAGE, 2));
 }
 
 #[test]

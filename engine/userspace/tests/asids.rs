@@ -115,6 +115,39 @@ fn there_is_a_number_for_each_of_255_spaces_before_and_after_a_rollover() {
 }
 
 #[test]
+fn asids_have_8_bits_at_the_least_and_16_at_the_most() {
+    for (asked, bits) in [(0, 8), (7, 8), (8, 8), (16, 16), (17, 16), (32, 16)] {
+        let (asids, cpu) = (Asids::<Alone<Numbers>>::new(asked, 1).unwrap(), Cpu::default());
+        let mut spaces = 0_u32;
+        while asids.rollovers() == 0 {
+            asids.switch(&cpu, 0, &Context::default());
+            spaces += 1;
+        }
+        assert_eq!(spaces, 1 << bits, "{asked}");
+    }
+}
+
+#[test]
+fn a_cpu_that_is_not_counted_forgets_each_time() {
+    let asids = Asids::<Alone<Numbers>>::new(8, 1).unwrap();
+    let (cpu, space) = (Cpu::default(), Context::default());
+    (1..4).for_each(|times| {
+        asids.switch(&cpu, 1, &space);
+        assert_eq!(cpu.forgotten.get(), times);
+    });
+    asids.leave(1);
+    assert!(Asids::<Alone<Numbers>>::new(8, usize::MAX).is_none(), "no heap is as large");
+}
+
+#[test]
+fn a_cpu_that_has_run_nothing_takes_no_number() {
+    let asids = Asids::<Alone<Numbers>>::new(8, 3).unwrap();
+    let (cpu, spaces) = (Cpu::default(), (0..258).map(|_| Context::default()).collect::<Vec<_>>());
+    let given: Vec<u16> = spaces.iter().map(|space| asids.switch(&cpu, 0, space)).collect();
+    assert_eq!((asids.rollovers(), &given[254..]), (1, &[255, 1, 2, 3][..]));
+}
+
+#[test]
 fn a_cpu_that_runs_nothing_keeps_no_number() {
     let asids = Asids::<Alone<Numbers>>::new(8, 2).unwrap();
     let (cpus, spaces) = ([Cpu::default(), Cpu::default()], (0..257).map(|_| Context::default()).collect::<Vec<_>>());

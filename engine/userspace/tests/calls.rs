@@ -253,6 +253,36 @@ fn pages_are_populated_by_reads_and_writes() {
     assert_eq!(space.populate(FAR, 2 * PAGE, Kind::Read), Err(Error::BadAddress));
 }
 
+/// The pages of so many that are there once they were populated by reads.
+fn populated<G: Granule>(pages: u64) -> u64 {
+    let (space, mut populated) = (Kernel::<G>::new().space(), 0);
+    space.map(anonymous(Place::Fixed(BASE), pages, RW)).unwrap();
+    space.populate(BASE, pages * G::SIZE_BYTES, Kind::Read).unwrap();
+    space.pages(0..1 << 38, |_| populated += 1);
+    populated
+}
+
+#[test]
+fn each_of_many_pages_is_populated() {
+    assert_eq!(populated::<Granule4K>(4100), 4100);
+}
+
+fn shared_memory<G: Granule>() {
+    let space = Kernel::<G>::new().space();
+    let request = Request { flags: AreaFlags::SHARED, ..anonymous(Place::Fixed(BASE), 3, RW) };
+    space.map(request).unwrap();
+    assert_eq!(write(&space, BASE + 2 * G::SIZE_BYTES, 1), Ok(1));
+    assert_eq!(space.remap(BASE, 3 * G::SIZE_BYTES, 4 * G::SIZE_BYTES, Move::Never, false), Ok(BASE));
+    assert_eq!(write(&space, BASE + 3 * G::SIZE_BYTES, 1), Err(Fault::Beyond));
+}
+
+#[test]
+fn shared_memory_has_as_many_pages_as_were_asked_for() {
+    shared_memory::<Granule4K>();
+    shared_memory::<Granule16K>();
+    shared_memory::<Granule64K>();
+}
+
 #[test]
 fn mincore_tells_of_every_page() {
     let kernel = Kernel::<Granule4K>::new();

@@ -1,6 +1,5 @@
 //! What a program finds: first touch, copies, forks, files, marks.
 
-use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use crate::common;
@@ -9,7 +8,7 @@ use common::{
     Kernel, RW, RX, Space, TestFile, access, anonymous, can_be_written, maps, mark_elsewhere, of_file, read, write,
 };
 use vellum_pagetable::HardwareUpdates;
-use vellum_userspace::{Access, Advice, AreaFlags, Fault, File, Frames, Kind, Place, Rights};
+use vellum_userspace::{Access, Advice, AreaFlags, Fault, Kind, Place, Rights};
 use vellum_vmsa::{Granule, Granule4K, Granule16K, Granule64K, Level, Syndrome};
 
 const BASE: u64 = 0x1000_0000;
@@ -325,47 +324,4 @@ fn populated_pages_are_there() {
     assert_eq!((kernel.out().0, kernel.out().1), (20, tables));
     space.unmap(BASE, 700 * 4096).unwrap();
     assert_eq!(kernel.out(), (0, 1), "only the root is left");
-}
-
-/// Pages that are mapped, and those of them that were accessed.
-fn mapped<G: Granule>(space: &Space<G>) -> [Vec<u64>; 2] {
-    let mut found = [Vec::new(), Vec::new()];
-    space.pages(BASE..BASE + (40 << G::SHIFT), |page| {
-        let number = (page.address - BASE) >> G::SHIFT;
-        found[0].push(number);
-        found[1].extend(Some(number).filter(|_| page.is_accessed));
-    });
-    found
-}
-
-fn around<G: Granule>(hardware_updates: HardwareUpdates) {
-    let (kernel, page, pages) = (Kernel::<G>::new(), G::SIZE_BYTES, 16 >> (G::SHIFT - 12));
-    let space = kernel.try_space(hardware_updates).unwrap();
-    let file = TestFile::new(&kernel, 3, 40);
-    file.gives_around.set(true);
-    (0..39).filter(|&index| index != 18).for_each(|index| kernel.release(file.frame(index).unwrap()));
-    space.map(of_file(&file, (Place::Fixed(BASE), 0, 40), RW, AreaFlags::empty())).unwrap();
-    write(&space, BASE + 30 * page, 7).unwrap();
-    assert_eq!(mapped(&space)[0], [30], "who writes gets a page");
-    assert_eq!(read(&space, BASE + 20 * page), Ok(file.value(20)));
-    let around: Vec<u64> = (20 / pages * pages..).take(pages as usize).filter(|&at| at != 30).collect();
-    let [all, accessed] = mapped(&space);
-    let expected = around.iter().copied().filter(|&at| at != 18).chain([30]);
-    assert_eq!(BTreeSet::from_iter(all.clone()), expected.collect(), "64 KiB, and nothing that is not in memory");
-    assert_eq!(accessed, [20, 30], "what was mapped around was not accessed");
-    around.iter().for_each(|at| assert_eq!(read(&space, BASE + at * page), Ok(file.value(*at))));
-    assert_eq!(read(&space, BASE + 30 * page), Ok(7), "a page that is there stays");
-    read(&space, BASE + 39 * page).unwrap();
-    drop(space);
-    file.close();
-    assert_eq!(kernel.out(), (0, 0));
-}
-
-#[test]
-fn what_is_in_memory_of_a_file_is_mapped_around_a_page_that_is_read() {
-    for hardware_updates in UPDATES {
-        around::<Granule4K>(hardware_updates);
-        around::<Granule16K>(hardware_updates);
-        around::<Granule64K>(hardware_updates);
-    }
 }

@@ -213,6 +213,8 @@ fn a_table_comes_free_beside_calls(calls: u64) {
         its.0.next.set(next);
         write(&other, last, 8).unwrap();
         assert_eq!(leaf_bytes(&other, hole), Some(block));
+        // Pages elsewhere that it drops do not make up for that.
+        other.advise(BASE + block, page, Advice::DontNeed).unwrap();
         write(&other, BASE + block, 9).unwrap();
         (0..calls).for_each(|call| other.unmap(BASE + 2 * block + call * page, page).unwrap());
     };
@@ -220,6 +222,27 @@ fn a_table_comes_free_beside_calls(calls: u64) {
     space.fault(Access { address: hole, kind: Kind::Write }).unwrap();
     assert_eq!((read(&space, hole), space.usage().anonymous), (Ok(7), 513));
     assert_eq!(leaf_bytes(&space, hole + block), None);
+    drop(space);
+    assert_eq!(kernel.out(), (0, 0));
+}
+
+#[test]
+fn a_hole_is_none_once_all_that_is_of_its_table_was_dropped() {
+    let (kernel, block, page) = (Kernel::<Granule4K>::new(), World::<Granule4K>::BLOCK, Granule4K::SIZE_BYTES);
+    let space = Rc::new(kernel.space());
+    let hole = BASE + 5 * page;
+    space.map(anonymous(Place::Fixed(BASE), 1024, RW)).unwrap();
+    write(&space, BASE, 1).unwrap();
+    // Another CPU has its table come free, and be another block's.
+    let other = Rc::clone(&space);
+    let beside = move || {
+        other.advise(BASE, block, Advice::DontNeed).unwrap();
+        write(&other, BASE + block, 9).unwrap();
+    };
+    *kernel.0.beside.borrow_mut() = Some((0, Box::new(beside)));
+    space.fault(Access { address: hole, kind: Kind::Write }).unwrap();
+    assert_eq!((leaf_bytes(&space, hole), leaf_bytes(&space, hole + block)), (Some(page), None));
+    assert_eq!((read(&space, BASE + block), space.usage().anonymous), (Ok(9), 2));
     drop(space);
     assert_eq!(kernel.out(), (0, 0));
 }

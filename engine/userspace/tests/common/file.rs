@@ -51,6 +51,13 @@ impl<G: Granule> TestFile<G> {
         if self.name == 0 { 0 } else { self.name << 32 | index }
     }
 
+    fn run_beside(&self) {
+        let beside = self.beside.take();
+        if let Some(beside) = beside {
+            beside();
+        }
+    }
+
     /// Gives back all that it holds.
     pub(crate) fn close(&self) {
         let pages = std::mem::take(&mut *self.pages.borrow_mut());
@@ -75,10 +82,7 @@ impl<G: Granule> File for TestFile<G> {
             }
         };
         self.kernel.share(frame);
-        let beside = self.beside.take();
-        if let Some(beside) = beside {
-            beside();
-        }
+        self.run_beside();
         Ok(frame)
     }
 
@@ -86,6 +90,7 @@ impl<G: Granule> File for TestFile<G> {
         assert!(held() == Held::Nothing, "a file was read under the lock");
         let frame = self.pages.borrow().get(&index).copied().filter(|_| self.gives_around.get())?;
         self.kernel.share(frame);
+        self.run_beside();
         Some(frame)
     }
 

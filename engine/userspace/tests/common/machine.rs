@@ -33,6 +33,8 @@ pub(crate) struct Machine {
     /// All that was done, as one number.
     told: RefCell<Digest>,
     pub(super) judge: Judge,
+    /// What another CPU's hardware does, which asks for no lock, and how many accesses to the machine come before.
+    pub(crate) hardware: RefCell<Option<Beside>>,
     /// What another CPU does in the midst of a step that has a part alone, and how many accesses to the machine come before.
     pub(crate) midst: RefCell<Option<Beside>>,
 }
@@ -49,6 +51,7 @@ impl Machine {
             loads: Cell::new(0),
             told: RefCell::default(),
             judge: Judge::default(),
+            hardware: RefCell::default(),
             midst: RefCell::default(),
         }
     }
@@ -67,6 +70,7 @@ impl Machine {
 
     /// A step has come so far.
     fn pass(&self) {
+        run_beside(&self.hardware);
         if matches!(held(), Held::Part(_)) {
             holding(Held::Nothing, || run_beside(&self.midst));
         }
