@@ -1,10 +1,12 @@
 //! Pages that programs and files have, counted: one page may be in many page tables, and in a file.
 
 use alloc::vec::Vec;
+use core::ops::Range;
 use core::slice;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use hardware::cache;
+use kerncore::counts::Counts;
 use kerncore::range::PhysicalRange;
 use spin::Once;
 use vmsa::PhysAddr;
@@ -18,14 +20,15 @@ const KEPT_BYTES: u64 = 8 << 20;
 const KEPT_PART: u64 = 16;
 
 /// How many have each page of a range of memory.
-struct Counts {
-    range: PhysicalRange,
+struct Counted {
+    start: PhysAddr,
+    bytes: u64,
     /// log2 of the bytes of a page: at hand where a fault looks.
     shift: u32,
-    counts: Vec<AtomicU32>,
+    counts: Counts<'static, AtomicU32>,
 }
 
-static COUNTS: Once<Vec<Counts>> = Once::new();
+static COUNTED: Once<Vec<Counted>> = Once::new();
 static ZERO: Once<PhysAddr> = Once::new();
 /// A block of zeros, once a program has read where one may be.
 static ZEROS: Once<PhysAddr> = Once::new();
@@ -48,38 +51,29 @@ pub(crate) fn start() -> bool {
             return false;
         }
         counts.resize_with(count, AtomicU32::default);
-        all.push(Counts { range, shift, counts });
+        let counts = Counts::new((range.start.bits() >> shift) as usize, counts.leak());
+        all.push(Counted { start: range.start, bytes: range.size_bytes(), shift, counts });
     }
-    COUNTS.call_once(|| all);
+    COUNTED.call_once(|| all);
     let Some(zero) = take() else { return false };
     self::zero(zero);
     ZERO.call_once(|| zero);
     true
 }
 
+/// The counts that a page's is among, and its place there.
 #[inline]
-fn count(frame: PhysAddr) -> &'static AtomicU32 {
-    let counts = counts_with(frame);
-    &counts.counts[counts.place(frame)]
+fn counted(frame: PhysAddr) -> (&'static Counted, usize) {
+    find(frame).expect("a page of a program's comes from what the linear map covers")
 }
 
-/// Of a page, and of those behind it.
-fn counts(frame: PhysAddr) -> &'static [AtomicU32] {
-    let counts = counts_with(frame);
-    &counts.counts[counts.place(frame)..]
-}
-
-/// Those that a page's is among.
 #[inline]
-fn counts_with(frame: PhysAddr) -> &'static Counts {
-    let counts = COUNTS.get().into_iter().flatten().find(|counts| counts.range.contains(frame));
-    counts.expect("a page of a program's comes from what the linear map covers")
-}
-
-impl Counts {
-    fn place(&self, frame: PhysAddr) -> usize {
-        ((frame - self.range.start) >> self.shift) as usize
-    }
+fn find(frame: PhysAddr) -> Option<(&'static Counted, usize)> {
+    COUNTED.get()?.iter().find_map(|counted| {
+        // One comparison for both ends.
+        let offset = frame.bits().wrapping_sub(counted.start.bits());
+        (offset < counted.bytes).then_some((counted, (offset >> counted.shift) as usize))
+    })
 }
 
 /// Whether programs may take so many pages more.
@@ -101,7 +95,7 @@ pub(crate) fn all_pages() -> u64 {
 /// A page, whatever it holds, that one has.
 pub(crate) fn take() -> Option<PhysAddr> {
     let frame = pages::allocate_page_leaving(KEPT.load(Ordering::Relaxed))?;
-    count(frame).store(1, Ordering::Relaxed);
+    hold(frame);
     TAKEN.fetch_add(1, Ordering::Relaxed);
     Some(frame)
 }
@@ -111,27 +105,30 @@ pub(crate) fn take_folio(order: u32) -> Option<PhysAddr> {
     if order == 0 {
         return take();
     }
-    let count = 1 << order;
     let first = pages::allocate_pages_leaving(order as usize, KEPT.load(Ordering::Relaxed))?;
-    counts(first)[..count].iter().for_each(|it| it.store(1, Ordering::Relaxed));
-    TAKEN.fetch_add(count as u64, Ordering::Relaxed);
+    let (counted, place) = counted(first);
+    counted.counts.take_folio(place, order);
+    TAKEN.fetch_add(1 << order, Ordering::Relaxed);
     Some(first)
 }
 
 /// One has a page that was not taken here, and gives it back elsewhere.
+#[inline]
 pub(crate) fn hold(frame: PhysAddr) {
-    count(frame).store(1, Ordering::Relaxed);
+    let (counted, place) = counted(frame);
+    counted.counts.take(place);
 }
 
 /// One more has it.
 pub(crate) fn share(frame: PhysAddr) {
-    count(frame).fetch_add(1, Ordering::Relaxed);
+    let (counted, place) = counted(frame);
+    counted.counts.share(place);
 }
 
 /// One less; with the last it is free.
 pub(crate) fn release(frame: PhysAddr) {
-    // Whoever had it is done with it before another takes it.
-    if count(frame).fetch_sub(1, Ordering::AcqRel) == 1 {
+    let (counted, place) = counted(frame);
+    if counted.counts.release(place) {
         TAKEN.fetch_sub(1, Ordering::Relaxed);
         pages::free(frame, 0);
     }
@@ -139,59 +136,46 @@ pub(crate) fn release(frame: PhysAddr) {
 
 /// The same of so many pages side by side.
 pub(crate) fn release_run(first: PhysAddr, count: usize) {
-    for_each_range(first, count, release_all);
+    for_each_range(first, count, |counted, places| {
+        counted.counts.release_run(places, |free| {
+            TAKEN.fetch_sub(free.len() as u64, Ordering::Relaxed);
+            let start = counted.start + ((free.start as u64) << counted.shift);
+            pages::free_pages(PhysicalRange::from_size(start, (free.len() as u64) << counted.shift));
+        });
+    });
 }
 
 /// One more has each of so many pages side by side.
 pub(crate) fn share_run(first: PhysAddr, count: usize) {
-    for_each_range(first, count, |_, counts| counts.iter().for_each(|count| _ = count.fetch_add(1, Ordering::Relaxed)));
+    for_each_range(first, count, |counted, places| counted.counts.share_run(places));
 }
 
-/// Gives `each` the counts of pages side by side, be it in several ranges of memory that touch.
-fn for_each_range(mut first: PhysAddr, mut count: usize, each: impl Fn(PhysAddr, &[AtomicU32])) {
+/// Gives `each` the places of pages side by side, be it in several ranges of memory that touch.
+fn for_each_range(mut first: PhysAddr, mut count: usize, each: impl Fn(&'static Counted, Range<usize>)) {
     while count > 0 {
-        let all = counts(first);
-        let here = &all[..count.min(all.len())];
-        each(first, here);
-        first = first + ((here.len() as u64) << page_size().shift());
-        count -= here.len();
-    }
-}
-
-fn release_all(first: PhysAddr, counts: &[AtomicU32]) {
-    let give = |pages: core::ops::Range<usize>| {
-        if !pages.is_empty() {
-            TAKEN.fetch_sub(pages.len() as u64, Ordering::Relaxed);
-            let page_size = page_size();
-            let start = first + ((pages.start as u64) << page_size.shift());
-            pages::free_pages(PhysicalRange::from_size(start, (pages.len() as u64) << page_size.shift()));
-        }
-    };
-    let mut start = 0;
-    while start < counts.len() {
-        // Behind those that nobody else has one comes that somebody has, and keeps.
-        let is_last = |count: &&AtomicU32| count.fetch_sub(1, Ordering::AcqRel) == 1;
-        let free = counts[start..].iter().take_while(is_last).count();
-        give(start..start + free);
-        start += free + 1;
+        let (counted, place) = counted(first);
+        let here = count.min(counted.counts.len() - place);
+        each(counted, place..place + here);
+        first = first + ((here as u64) << counted.shift);
+        count -= here;
     }
 }
 
 /// Whether one alone has it, who asks.
 pub(crate) fn is_sole(frame: PhysAddr) -> bool {
-    count(frame).load(Ordering::Acquire) == 1
+    holders(frame) == 1
 }
 
 /// How many have it.
 pub(crate) fn holders(frame: PhysAddr) -> u32 {
-    count(frame).load(Ordering::Relaxed)
+    let (counted, place) = counted(frame);
+    counted.counts.holders(place)
 }
 
 /// How many have it, of a page that may be nobody's or not of a program's.
 pub(crate) fn known_holders(frame: PhysAddr) -> Option<u32> {
-    let counts = COUNTS.get()?.iter().find(|counts| counts.range.contains(frame))?;
-    let count = counts.counts[((frame - counts.range.start) >> page_size().shift()) as usize].load(Ordering::Relaxed);
-    (count > 0).then_some(count)
+    let (counted, place) = find(frame)?;
+    Some(counted.counts.holders(place)).filter(|count| *count > 0)
 }
 
 /// A page of zeros, which nobody writes.
