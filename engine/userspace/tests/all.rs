@@ -9,6 +9,7 @@ mod calls;
 mod faults;
 mod fetches;
 mod folios;
+mod growing;
 mod meanwhile;
 mod model;
 mod once_shared;
