@@ -10,6 +10,7 @@ mod faults;
 mod fetches;
 mod folios;
 mod growing;
+mod locking;
 mod meanwhile;
 mod model;
 mod once_shared;
