@@ -11,6 +11,7 @@ mod fetches;
 mod folios;
 mod growing;
 mod locking;
+mod looking;
 mod meanwhile;
 mod model;
 mod once_shared;

@@ -35,6 +35,8 @@ pub(crate) struct Machine {
     pub(super) judge: Judge,
     /// What another CPU does in the midst of a step that has a part alone, and how many accesses to the machine come before.
     pub(crate) midst: RefCell<Option<Beside>>,
+    /// The same of the hardware of another CPU, for which no lock is one.
+    pub(crate) hardware: RefCell<Option<Beside>>,
 }
 
 impl Machine {
@@ -50,6 +52,7 @@ impl Machine {
             told: RefCell::default(),
             judge: Judge::default(),
             midst: RefCell::default(),
+            hardware: RefCell::default(),
         }
     }
 
@@ -67,6 +70,7 @@ impl Machine {
 
     /// A step has come so far.
     fn pass(&self) {
+        run_beside(&self.hardware);
         if matches!(held(), Held::Part(_)) {
             holding(Held::Nothing, || run_beside(&self.midst));
         }
