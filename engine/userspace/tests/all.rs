@@ -15,6 +15,7 @@ mod looking;
 mod meanwhile;
 mod model;
 mod once_shared;
+mod orders;
 mod parts;
 mod recorded;
 mod room;

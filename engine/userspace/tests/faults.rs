@@ -6,7 +6,8 @@ use std::rc::Rc;
 use crate::common;
 
 use common::{
-    Kernel, RW, RX, Space, TestFile, access, anonymous, can_be_written, maps, mark_elsewhere, of_file, read, write,
+    Kernel, RW, RX, Space, TestFile, access, anonymous, can_be_written, frame_at, maps, mark_elsewhere, of_file, read,
+    write,
 };
 use vellum_pagetable::HardwareUpdates;
 use vellum_userspace::{Access, Advice, AreaFlags, Fault, File, Frames, Kind, Place, Rights};
@@ -53,6 +54,7 @@ fn first_touch_beside<G: Granule>(order: u32, beside: impl FnOnce(&Space<G>) + '
     let touched = space.fault(Access { address: BASE, kind: Kind::Write });
     assert!(kernel.0.beside.borrow().is_none(), "the other CPU came");
     let found = (touched.and_then(|()| read(&space, BASE)), kernel.out().0);
+    assert_eq!(space.usage().anonymous, found.1 as u64);
     drop(space);
     assert_eq!(kernel.out(), (0, 0));
     found
@@ -367,5 +369,24 @@ fn what_is_in_memory_of_a_file_is_mapped_around_a_page_that_is_read() {
         around::<Granule4K>(hardware_updates);
         around::<Granule16K>(hardware_updates);
         around::<Granule64K>(hardware_updates);
+    }
+}
+
+/// Whatever else refers to its frame by then.
+#[test]
+fn what_may_go_and_is_written_again_stays_where_it_is() {
+    for (updates, order) in [(HardwareUpdates::None, 0), (HardwareUpdates::AccessFlag, 0), (HardwareUpdates::None, 4)] {
+        let kernel = Kernel::<Granule4K>::new();
+        kernel.0.folio_order.set(order);
+        let space = kernel.try_space(updates).unwrap();
+        space.map(anonymous(Place::Fixed(BASE), 1 << order, RW)).unwrap();
+        write(&space, BASE, 1).unwrap();
+        let frame = frame_at(&space, BASE);
+        space.advise(BASE, 4096 << order, Advice::Free).unwrap();
+        kernel.share(frame);
+        assert_eq!(write(&space, BASE, 2), Ok(2));
+        assert_eq!((frame_at(&space, BASE), kernel.out().0), (frame, 1 << order));
+        assert!((0..1 << order).all(|page| can_be_written(&space, BASE + page * 4096)));
+        kernel.release(frame);
     }
 }
