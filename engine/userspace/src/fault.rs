@@ -120,8 +120,8 @@ impl<E: Embedder> State<E> {
         // A dirty event, or nobody else has the page any more.
         let own = if leaf.has(WRITABLE) { Some(whole.clone()) } else { owned(editing, &leaf, page, &whole) };
         let Some(own) = own else {
-            let is_zeros = !leaf.has(Note::COUNTED);
-            let order = if is_zeros { folio::order_within(editing, area, &whole) } else { 0 };
+            // Zeros alone make room for a folio: what is counted is copied page by page.
+            let order = folio::order_within(editing, area, &whole);
             *found = Found::Lacks(lacks(editing, area, (gap, order), Some(leaf), is_write));
             return Ok(());
         };
@@ -239,8 +239,7 @@ fn forget_here<E: Embedder>(editing: &Editing<'_, E>, page: u64) {
 
 /// Whether a page lies in its frame's contiguous group as in its own: only then it may be of a folio.
 fn may_be_of_folio<E: Embedder>(leaf: &Leaf, page: u64) -> bool {
-    let group = E::Granule::PAGE_SIZE.contiguous_shift(Level::L3).unwrap_or(0);
-    (leaf.frame.bits() ^ page) & ((E::Granule::SIZE_BYTES << group) - 1) == 0
+    (leaf.frame.bits() ^ page).is_multiple_of(E::Granule::SIZE_BYTES << folio::group_order::<E>())
 }
 
 const fn one_page<E: Embedder>(page: u64) -> Range<u64> {
@@ -251,7 +250,7 @@ const fn one_page<E: Embedder>(page: u64) -> Range<u64> {
 fn owned<E: Embedder>(editing: &Editing<'_, E>, leaf: &Leaf, page: u64, whole: &Range<u64>) -> Option<Range<u64>> {
     let first = PhysAddr::new(leaf.frame.bits() - (page - whole.start));
     let is_sole = |at: u64| editing.embedder.is_sole(first + (at - whole.start));
-    if !leaf.has(Note::OWN | Note::COUNTED) || !is_sole(page) {
+    if !leaf.has(Note::OWN) || !is_sole(page) {
         return None;
     }
     let is_whole = whole.clone().step_by(E::Granule::SIZE_BYTES as usize).all(is_sole);
@@ -328,12 +327,6 @@ impl<F: File> Lacks<F> {
     /// Whether the program may execute the page afterwards.
     pub(crate) fn is_executable(&self) -> bool {
         !self.attributes.contains(Stage1Attributes::UXN)
-    }
-
-    /// Whether something is to be done once it was placed, or was not: one comparison, of which a first touch knows no more.
-    #[inline(always)]
-    pub(crate) fn has_sequel(&self) -> bool {
-        matches!(self.content, Content::Copy(_) | Content::Page { .. })
     }
 
     /// The page of a file that is read, if this is one: what lies around is read next.

@@ -10,7 +10,7 @@
 use core::sync::atomic::{Ordering, fence};
 
 use pagetable::Hole;
-use vmsa::{Granule, PhysAddr, Stage1Attributes};
+use vmsa::{PhysAddr, Stage1Attributes};
 
 use crate::access::{Access, Kind};
 use crate::area::Rights;
@@ -40,12 +40,10 @@ impl<E: Embedder> AddressSpace<E> {
             return false;
         }
         let editing = self.editing();
-        let page = access.address & !(E::Granule::SIZE_BYTES - 1);
-        let part = part_of::<E::Granule>(page);
-        let Some(vacant) = self.with_part(part, |state, its| state.vacant(&editing, (part, its), page)) else {
-            return false;
-        };
-        if vacant.order > 0 {
+        let part = part_of::<E::Granule>(access.address);
+        let found = self.with_part(part, |state, its| state.vacant(&editing, (part, its), access.address));
+        let Some(vacant) = found else { return false };
+        if vacant.order != 0 {
             return self.fill_with_folio(&editing, &vacant);
         }
         let Some(frame) = self.embedder().take() else { return false };
@@ -76,10 +74,10 @@ impl<E: Embedder> AddressSpace<E> {
 }
 
 impl<E: Embedder> State<E> {
-    /// What the access to a page is the first touch of.
+    /// What the access to an address is the first touch of.
     #[inline(always)]
-    fn vacant(&self, editing: &Editing<'_, E>, (number, part): (usize, &Part), page: u64) -> Option<Vacant> {
-        if !part.is_latest(page) && !self.note_latest(part, page) {
+    fn vacant(&self, editing: &Editing<'_, E>, (number, part): (usize, &Part), address: u64) -> Option<Vacant> {
+        if !part.is_latest(address) && !self.note_latest(part, address) {
             return None;
         }
         let (rights, flags) = part.latest_facts();
@@ -88,21 +86,21 @@ impl<E: Embedder> State<E> {
             return None;
         }
         let table = self.root.on(&editing.platform);
-        let hole = table.view().find_hole(page.into())?;
+        let hole = table.view().find_hole(address.into())?;
         let order = match folio::orders_of(editing, flags) {
             0 => 0,
-            orders => folio::order_at::<E>(&table, &part.latest(), (page, hole), orders)?,
+            orders => folio::order_at::<E>(&table, &part.latest(), (address, hole), orders)?,
         };
         let attributes = editing.shape.written(rights) | Note::COUNTED | Note::OWN;
         Some(Vacant { hole, part: number, order, version: self.version_at(part), attributes })
     }
 
-    /// Notes the area that holds a page as the one that was found last, if no file is behind it. Whether it is.
+    /// Notes the area that holds an address as the one that was found last, if no file is behind it. Whether it is.
     // Apart, so that who finds it again needs no registers for this.
     #[cold]
     #[inline(never)]
-    fn note_latest(&self, part: &Part, page: u64) -> bool {
-        self.areas.find(page).is_some_and(|area| part.note(area))
+    fn note_latest(&self, part: &Part, address: u64) -> bool {
+        self.areas.find(address).is_some_and(|area| part.note(area))
     }
 
     /// Maps a page where the hole is, if all is as it was.

@@ -11,11 +11,11 @@
 use core::ops::Range;
 
 use pagetable::{Change, Reserve};
-use vmsa::{Geometry, Granule, Level};
+use vmsa::Granule;
 
 use crate::area::Area;
 use crate::embedder::Embedder;
-use crate::folio::around;
+use crate::folio::{around, block_order, group_order};
 use crate::state::{Editing, State, leaf_at};
 
 impl<E: Embedder> State<E> {
@@ -30,8 +30,11 @@ impl<E: Embedder> State<E> {
 
     /// The same of all that a range holds, which has come there page by page.
     pub(crate) fn fold_all(&self, editing: &Editing<'_, E>, range: &Range<u64>, supply: &mut Reserve) {
-        let blocks = (block::<E>(range.start).start..range.end).step_by(1 << shift::<E>());
-        blocks.for_each(|block| self.fold(editing, block.max(range.start), supply));
+        let mut page = range.start;
+        while page < range.end {
+            self.fold(editing, page, supply);
+            page = block::<E>(page).end;
+        }
     }
 
     /// The same of the block around a page, as far as it is of the page's area.
@@ -60,18 +63,17 @@ impl<E: Embedder> State<E> {
     fn is_of_groups(&self, editing: &Editing<'_, E>, block: &Range<u64>, page: u64) -> bool {
         let table = self.table(editing);
         let view = table.view();
-        let Some((leaf, whole)) = leaf_at::<E>(&view, page) else { return false };
-        let bytes = whole.end - whole.start;
-        if whole != group::<E>(page) {
-            return false;
-        }
-        let follows = |at: u64| {
-            let found = leaf_at::<E>(&view, at).filter(|(_, whole)| whole.end - whole.start == bytes);
-            found.is_some_and(|(its, _)| its.frame.bits().wrapping_sub(at) == leaf.frame.bits().wrapping_sub(page))
+        // How far a group that is one leaf leads.
+        let leads = |at: u64| {
+            let found = leaf_at::<E>(&view, at).filter(|(_, whole)| *whole == group::<E>(at));
+            found.map(|(leaf, _)| leaf.frame.bits().wrapping_sub(at))
         };
+        let Some(distance) = leads(page) else { return false };
         // Those beside it differ first.
-        let (before, behind) = (block.start..whole.start, whole.end..block.end);
-        behind.step_by(bytes as usize).all(follows) && before.step_by(bytes as usize).all(follows)
+        let own = group::<E>(page);
+        let (before, behind) = (block.start..own.start, own.end..block.end);
+        let mut others = behind.chain(before).step_by((own.end - own.start) as usize);
+        others.all(|at| leads(at) == Some(distance))
     }
 
     /// Makes leaves of a range larger, which is of one block. Who cannot goes on as he was.
@@ -96,17 +98,12 @@ const fn is_within(range: &Range<u64>, area: &Range<u64>) -> bool {
     area.start <= range.start && range.end <= area.end
 }
 
-/// The contiguous group around a page; the page where there are none.
-fn group<E: Embedder>(page: u64) -> Range<u64> {
-    around::<E>(page, E::Granule::PAGE_SIZE.contiguous_shift(Level::L3).unwrap_or(0))
-}
-
-/// Bits of an address within a block.
-const fn shift<E: Embedder>() -> u32 {
-    Geometry::<E::Granule>::shift(Level::L2)
+/// The contiguous group around a page.
+const fn group<E: Embedder>(page: u64) -> Range<u64> {
+    around::<E>(page, group_order::<E>())
 }
 
 /// The block around a page.
 const fn block<E: Embedder>(page: u64) -> Range<u64> {
-    around::<E>(page, shift::<E>() - E::Granule::SHIFT)
+    around::<E>(page, block_order::<E>())
 }

@@ -139,11 +139,11 @@ pub(crate) fn order<E: Embedder>(
 pub(crate) fn order_at<E: Embedder>(
     table: &Table<'_, '_, E>,
     area: &Area<E::File>,
-    (page, hole): (u64, Hole),
+    (address, hole): (u64, Hole),
     mut orders: u32,
 ) -> Option<u32> {
     while let Some(order) = orders.checked_ilog2() {
-        let folio = around::<E>(page, order);
+        let folio = around::<E>(address, order);
         if area.start <= folio.start && folio.end <= area.end {
             if !is_group::<E>(order) {
                 return None;
@@ -157,21 +157,21 @@ pub(crate) fn order_at<E: Embedder>(
     Some(0)
 }
 
-/// The order of the zeros around a page that is read where no table is: a block's, where a write may fill one. Text is made fetchable page
+/// The order of the zeros around a page that is read where no table is: a block's, where a write may fill one, as none is larger. Text is made fetchable page
 /// by page, and has zeros so.
 #[inline(never)]
 pub(crate) fn order_of_zeros<E: Embedder>(editing: &Editing<'_, E>, area: &Area<E::File>, page: u64) -> u32 {
     let order = block_order::<E>();
     let block = around::<E>(page, order);
     let is_inside = area.start <= block.start && block.end <= area.end && !area.rights.contains(Rights::EXECUTE);
-    if is_inside && orders(editing, area) >> order & 1 == 1 { order } else { 0 }
+    if is_inside && orders(editing, area) >> order == 1 { order } else { 0 }
 }
 
 /// The order of the largest folio that may take the place of zeros of which a leaf has these: they are as good as holes.
 pub(crate) fn order_within<E: Embedder>(editing: &Editing<'_, E>, area: &Area<E::File>, zeros: &Range<u64>) -> u32 {
-    let pages = (zeros.end - zeros.start) >> E::Granule::SHIFT;
+    let pages = ((zeros.end - zeros.start) >> E::Granule::SHIFT) as u32;
     // Leaves are aligned to their size, and none is of two areas.
-    (orders(editing, area) & (pages << 1).wrapping_sub(1) as u32).checked_ilog2().unwrap_or(0)
+    orders(editing, area).checked_rem(2 * pages).and_then(u32::checked_ilog2).unwrap_or(0)
 }
 
 /// Whether nothing is mapped where a folio is to be.
@@ -185,7 +185,15 @@ fn is_empty<E: Embedder>(table: &Table<'_, '_, E>, folio: &Range<u64>, order: u3
 
 /// Whether folios of an order are contiguous groups of pages.
 fn is_group<E: Embedder>(order: u32) -> bool {
-    E::Granule::PAGE_SIZE.contiguous_shift(Level::L3) == Some(order)
+    order == group_order::<E>()
+}
+
+/// The order of a contiguous group of pages, which pages of every size have.
+pub(crate) const fn group_order<E: Embedder>() -> u32 {
+    match E::Granule::PAGE_SIZE.contiguous_shift(Level::L3) {
+        Some(order) => order,
+        None => 0,
+    }
 }
 
 /// The folio of an order that a page lies in.
@@ -203,7 +211,7 @@ pub(crate) fn shared_zeros<E: Embedder>(embedder: &E, order: u32) -> Made {
 
 /// A folio of zeros; a contiguous group or a page where there is none.
 pub(crate) fn zeros<E: Embedder>(embedder: &E, order: u32) -> Option<Made> {
-    let group = E::Granule::PAGE_SIZE.contiguous_shift(Level::L3).filter(|&group| group < order);
+    let group = Some(group_order::<E>()).filter(|&group| group < order);
     let take = |order| embedder.take_folio(order).map(|frame| Made { frame, order });
     let folio = take(order).or_else(|| take(group?));
     let made = folio.or_else(|| Some(Made { frame: embedder.take()?, order: 0 }))?;

@@ -20,7 +20,7 @@ impl<E: Embedder> State<E> {
         let (Ok(old), Ok(new)) = (round_up::<E::Granule>(self.heap.end), round_up::<E::Granule>(wanted)) else {
             return Ok(self.heap.end);
         };
-        if wanted < self.heap.start || new > editing.shape.highest {
+        if wanted < self.heap.start {
             return Ok(self.heap.end);
         }
         let moved = if new < old {
@@ -39,10 +39,10 @@ impl<E: Embedder> State<E> {
     }
 
     fn grow_heap(&mut self, editing: &Editing<'_, E>, old: u64, new: u64, supply: &mut Reserve) -> Result<(), Short> {
+        // A page stays free between.
+        let starts_by = |area| crate::areas::guarded_start(area, editing.shape.guard_bytes) <= new;
+        let is_near = self.areas.next(old).is_some_and(starts_by);
         // The heap's limit is of its bytes, whatever else is data.
-        let is_near = self.areas.next(old).is_some_and(|area| {
-            new + E::Granule::SIZE_BYTES > crate::areas::guarded_start(area, editing.shape.guard_bytes)
-        });
         if is_near || new - self.heap.start > self.limits.data {
             return Err(Error::NoMemory.into());
         }
@@ -70,9 +70,9 @@ impl<E: Embedder> State<E> {
         let bytes = stack.end - page;
         let guard = editing.shape.guard_bytes;
         // What may not be used at all guards as well as a gap does, and so does another stack.
-        let is_near = self.areas.before(page + 1).is_some_and(|below| {
+        let is_near = self.areas.before(page).is_some_and(|below| {
             let counts = !below.flags.contains(AreaFlags::GROWS_DOWN) && !below.rights.is_empty();
-            counts && page - below.end < guard || below.end > page
+            counts && page - below.end < guard
         });
         let grown = Area {
             start: page,

@@ -44,7 +44,7 @@ impl<E: Embedder> State<E> {
         supply: &mut Reserve,
     ) -> Result<(), Short> {
         let is_locked = |area: &Area<E::File>| area.flags.contains(AreaFlags::LOCKED);
-        if how != Locking::Not && self.limits.locked != u64::MAX {
+        if how != Locking::Not {
             let locked = self.pages(is_locked) << E::Granule::SHIFT;
             let again: u64 = self.areas.parts(range).filter(is_locked).map(|part| part.bytes()).sum();
             if locked - again + (range.end - range.start) > self.limits.locked {
@@ -54,17 +54,18 @@ impl<E: Embedder> State<E> {
         let mut at = range.start;
         while at < range.end {
             let Some(area) = self.areas.find(at) else { return Err(Error::NoMemory.into()) };
-            let part = at..area.end.min(range.end);
-            let flags = if area.never_locks() { area.flags & Locking::ALL } else { how.flags() };
+            let (part, locks) = (at..area.end.min(range.end), !area.never_locks());
             at = part.end;
-            self.set_flags(editing, &part, (flags, Locking::ALL), supply)?;
+            if locks {
+                self.set_flags(editing, &part, (how.flags(), Locking::ALL), supply)?;
+            }
         }
         Ok(())
     }
 
     /// Locks or unlocks all that there is.
     pub(crate) fn lock_all(&mut self, how: Locking) -> Result<(), Error> {
-        if how != Locking::Not && self.pages(|_| true).saturating_mul(E::Granule::SIZE_BYTES) > self.limits.locked {
+        if how != Locking::Not && self.areas.bytes() > self.limits.locked {
             return Err(Error::NoMemory);
         }
         let everything = 0..u64::MAX;

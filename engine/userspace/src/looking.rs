@@ -44,7 +44,7 @@ impl Page {
             is_counted: leaf.has(Note::COUNTED),
             is_accessed: leaf.has(Stage1Attributes::AF),
             is_dirty: !is_clean && (is_own || leaf.has(WRITABLE)),
-            is_lazy: is_own && is_clean,
+            is_lazy: is_clean,
             is_of_block: leaf.is_of_block(),
         }
     }
@@ -63,17 +63,14 @@ impl<E: Embedder> State<E> {
             if area.start > at {
                 return Err(Error::NoMemory.into());
             }
-            let mut told = area.start;
-            let mut tell_until = |end: u64, sink: &mut dyn FnMut(bool)| {
-                (told..end).step_by(E::Granule::SIZE_BYTES as usize).for_each(|page| sink(is_cached::<E>(&area, page)));
-                told = end + E::Granule::SIZE_BYTES;
-            };
-            for_each_leaf::<E, ()>(&table, &area.range(), |page, _| {
-                tell_until(page, &mut sink);
+            let mut pages = area.range().step_by(E::Granule::SIZE_BYTES as usize);
+            for_each_leaf::<E, ()>(&table, &area.range(), |mapped, _| {
+                let before = pages.by_ref().take_while(|page| *page != mapped);
+                before.for_each(|page| sink(is_cached::<E>(&area, page)));
                 sink(true);
                 ControlFlow::Continue(())
             })?;
-            tell_until(area.end, &mut sink);
+            pages.for_each(|page| sink(is_cached::<E>(&area, page)));
             at = area.end;
         }
         if at < range.end { Err(Error::NoMemory.into()) } else { Ok(()) }
@@ -104,7 +101,6 @@ impl<E: Embedder> State<E> {
             let _ = table.make_page_valid(page.address.into(), true, None);
             return Ok(Some((page.address, false)));
         }
-        self.version += 1;
         unmap::<E>(&mut table, editing, page.address..page.address + E::Granule::SIZE_BYTES, supply)?;
         self.resident.own = self.resident.own.wrapping_sub(1);
         editing.embedder.release(page.frame);
@@ -147,7 +143,7 @@ impl<E: Embedder> State<E> {
     ) -> Result<(), Short> {
         let mut at = range.start;
         loop {
-            let is_files = |leaf: &Leaf| leaf.has(Note::COUNTED) && !leaf.has(Note::OWN);
+            let is_files = |leaf: &Leaf| !leaf.has(Note::OWN);
             let found = for_each_leaf::<E, u64>(&self.table(editing), &(at..range.end), |page, leaf| {
                 if is_files(&leaf) { ControlFlow::Break(page) } else { ControlFlow::Continue(()) }
             })?;

@@ -124,9 +124,7 @@ impl<E: Embedder> AddressSpace<E> {
             } else {
                 self.with_supply(|state, editing, supply| state.place(editing, lacks, made, supply))
             };
-            if lacks.has_sequel() {
-                self.follow(lacks, placed == Ok(Placed::Done));
-            }
+            self.follow(lacks, placed == Ok(Placed::Done));
             if placed == Ok(Placed::Done) {
                 return Ok(());
             }

@@ -46,7 +46,7 @@ pub struct State<E: Embedder> {
     has_folios: AtomicBool,
     /// What another walker tolerates that has these tables too, if there is one.
     pub(crate) walker: Option<Tolerance>,
-    /// Grows with every change but those that faults make: [`Self::version_at`].
+    /// Grows with every change but those that faults make and [`Self::take_lazy`] makes: [`Self::version_at`].
     pub(crate) version: u64,
 }
 

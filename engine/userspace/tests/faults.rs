@@ -5,10 +5,11 @@ use std::rc::Rc;
 use crate::common;
 
 use common::{
-    Kernel, RW, RX, Space, TestFile, access, anonymous, can_be_written, maps, mark_elsewhere, of_file, read, write,
+    Kernel, RW, RX, Space, TestFile, access, anonymous, can_be_written, frame_at, maps, mark_elsewhere, of_file, read,
+    write,
 };
 use vellum_pagetable::HardwareUpdates;
-use vellum_userspace::{Access, Advice, AreaFlags, Fault, Kind, Place, Rights};
+use vellum_userspace::{Access, Advice, AreaFlags, Fault, Frames, Kind, Place, Rights};
 use vellum_vmsa::{Granule, Granule4K, Granule16K, Granule64K, Level, Syndrome};
 
 const BASE: u64 = 0x1000_0000;
@@ -52,6 +53,7 @@ fn first_touch_beside<G: Granule>(order: u32, beside: impl FnOnce(&Space<G>) + '
     let touched = space.fault(Access { address: BASE, kind: Kind::Write });
     assert!(kernel.0.beside.borrow().is_none(), "the other CPU came");
     let found = (touched.and_then(|()| read(&space, BASE)), kernel.out().0);
+    assert_eq!(space.usage().anonymous, found.1 as u64);
     drop(space);
     assert_eq!(kernel.out(), (0, 0));
     found
@@ -324,4 +326,23 @@ fn populated_pages_are_there() {
     assert_eq!((kernel.out().0, kernel.out().1), (20, tables));
     space.unmap(BASE, 700 * 4096).unwrap();
     assert_eq!(kernel.out(), (0, 1), "only the root is left");
+}
+
+/// Whatever else refers to its frame by then.
+#[test]
+fn what_may_go_and_is_written_again_stays_where_it_is() {
+    for (updates, order) in [(HardwareUpdates::None, 0), (HardwareUpdates::AccessFlag, 0), (HardwareUpdates::None, 4)] {
+        let kernel = Kernel::<Granule4K>::new();
+        kernel.0.folio_order.set(order);
+        let space = kernel.try_space(updates).unwrap();
+        space.map(anonymous(Place::Fixed(BASE), 1 << order, RW)).unwrap();
+        write(&space, BASE, 1).unwrap();
+        let frame = frame_at(&space, BASE);
+        space.advise(BASE, 4096 << order, Advice::Free).unwrap();
+        kernel.share(frame);
+        assert_eq!(write(&space, BASE, 2), Ok(2));
+        assert_eq!((frame_at(&space, BASE), kernel.out().0), (frame, 1 << order));
+        assert!((0..1 << order).all(|page| can_be_written(&space, BASE + page * 4096)));
+        kernel.release(frame);
+    }
 }

@@ -6,7 +6,7 @@ use crate::common;
 use std::ops::Range;
 use std::rc::Rc;
 
-use common::{Kernel, RW, RX, Space, TestFile, anonymous, of_file, read, write};
+use common::{Kernel, RW, RX, Space, TestFile, access, anonymous, of_file, read, write};
 use vellum_userspace::{Access, Advice, AreaFlags, Fault, Kind, Move, Place, Rights};
 use vellum_vmsa::{Granule, Granule4K, Granule16K, Granule64K};
 
@@ -186,5 +186,60 @@ fn no_page_comes_where_no_area_is_after_two_calls() {
         for first in CALLS {
             CALLS.iter().for_each(|second| run::<Granule4K>(before, Kind::Write, &[first, second], 0));
         }
+    }
+}
+
+/// What two CPUs make of one page at the same moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Twice {
+    /// A page of a private file, for a read; its copy, for a write.
+    Read,
+    Copy,
+    /// A page of a shared file, for a write.
+    Shared,
+    /// Zeros that may be executed, for a write.
+    Code,
+}
+
+/// The second comes while the first makes the page; each finds a table with a hole.
+fn twice<G: Granule>(what: Twice) {
+    let kernel = Kernel::<G>::new();
+    let (space, file) = (Rc::new(kernel.space()), TestFile::new(&kernel, 3, 2));
+    let flags = if what == Twice::Shared { AreaFlags::SHARED } else { AreaFlags::empty() };
+    match what {
+        Twice::Code => space.map(anonymous(Place::Fixed(BASE), 2, RW | Rights::EXECUTE)).unwrap(),
+        _ => space.map(of_file(&file, (Place::Fixed(BASE), 0, 2), RW, flags)).unwrap(),
+    };
+    match what {
+        Twice::Code => write(&space, BASE + G::SIZE_BYTES, 1).unwrap(),
+        _ => read(&space, BASE + G::SIZE_BYTES).unwrap(),
+    };
+    let other = space.clone();
+    let kind = if what == Twice::Read { Kind::Read } else { Kind::Write };
+    let beside = Box::new(move || _ = access(&other, BASE, kind, 7).unwrap());
+    match what {
+        Twice::Copy | Twice::Code => *kernel.0.beside.borrow_mut() = Some((0, beside)),
+        Twice::Read | Twice::Shared => *file.beside.borrow_mut() = Some(beside),
+    }
+    space.fault(Access { address: BASE, kind }).unwrap();
+    assert!(kernel.0.beside.borrow().is_none() && file.beside.borrow().is_none(), "{what:?}");
+    assert_eq!(read(&space, BASE), Ok(if what == Twice::Read { file.value(0) } else { 7 }), "{what:?}");
+    let counted = match what {
+        Twice::Read | Twice::Shared => (0, 2),
+        Twice::Copy => (1, 1),
+        Twice::Code => (2, 0),
+    };
+    assert_eq!((space.usage().anonymous, space.usage().file), counted, "{what:?}");
+    drop(space);
+    file.close();
+    assert_eq!(kernel.out(), (0, 0), "{what:?}");
+}
+
+#[test]
+fn what_two_cpus_make_at_once_is_there_once() {
+    for what in [Twice::Read, Twice::Copy, Twice::Shared, Twice::Code] {
+        twice::<Granule4K>(what);
+        twice::<Granule16K>(what);
+        twice::<Granule64K>(what);
     }
 }

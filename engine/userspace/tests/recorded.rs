@@ -17,7 +17,7 @@ use vellum_userspace::{
 use vellum_vmsa::{BbmLevel, Geometry, Granule, Granule4K, Granule16K, Granule64K, Level};
 
 #[path = "../../pagetable/tests/common/recorded.rs"]
-mod record;
+pub(crate) mod record;
 
 const FILE_PAGES: u64 = 24;
 const PROCESSES: usize = 3;

@@ -33,10 +33,10 @@ pub(crate) struct Machine {
     /// All that was done, as one number.
     told: RefCell<Digest>,
     pub(super) judge: Judge,
-    /// What another CPU's hardware does, which asks for no lock, and how many accesses to the machine come before.
-    pub(crate) hardware: RefCell<Option<Beside>>,
     /// What another CPU does in the midst of a step that has a part alone, and how many accesses to the machine come before.
     pub(crate) midst: RefCell<Option<Beside>>,
+    /// The same of the hardware of another CPU, for which no lock is one.
+    pub(crate) hardware: RefCell<Option<Beside>>,
 }
 
 impl Machine {
@@ -51,8 +51,8 @@ impl Machine {
             loads: Cell::new(0),
             told: RefCell::default(),
             judge: Judge::default(),
-            hardware: RefCell::default(),
             midst: RefCell::default(),
+            hardware: RefCell::default(),
         }
     }
 

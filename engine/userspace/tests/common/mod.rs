@@ -47,6 +47,8 @@ pub(crate) struct Inner {
     pub(crate) left: Cell<usize>,
     /// The order of the largest folio.
     pub(crate) folio_order: Cell<u32>,
+    /// How often a folio was asked for.
+    pub(crate) folios_asked: Cell<usize>,
     /// Faults that a program has taken.
     pub(crate) faults: Cell<usize>,
     /// Whether there are zeros as many as a block has.
@@ -56,8 +58,9 @@ pub(crate) struct Inner {
     pub(crate) is_at_2: Cell<bool>,
     /// How often leaves were announced that change size.
     pub(crate) announced: Cell<usize>,
-    /// How often the heap has room yet.
+    /// How often the heap has room yet, and for how many bytes it was asked last.
     pub(crate) heap_left: Cell<usize>,
+    pub(crate) heap_asked: Cell<usize>,
     pub(crate) committed: Cell<u64>,
     pub(crate) most_committed: Cell<u64>,
     pub(crate) asids: Asids<Alone<Numbers>>,
@@ -100,12 +103,14 @@ impl<G: Granule> Kernel<G> {
             tables: Cell::new(0),
             left: Cell::new(usize::MAX),
             folio_order: Cell::new(0),
+            folios_asked: Cell::new(0),
             faults: Cell::new(0),
             has_zeros: Cell::new(true),
             tolerates: Cell::new(false),
             is_at_2: Cell::new(false),
             announced: Cell::new(0),
             heap_left: Cell::new(usize::MAX),
+            heap_asked: Cell::new(0),
             committed: Cell::new(0),
             most_committed: Cell::new(u64::MAX),
             asids: Asids::new(8, 1).unwrap(),
@@ -173,6 +178,7 @@ impl<G: Granule> Frames for Kernel<G> {
     }
 
     fn take_folio(&self, order: u32) -> Option<PhysAddr> {
+        self.0.folios_asked.set(self.0.folios_asked.get() + 1);
         let (pages, bytes) = (1_usize << order, G::SIZE_BYTES << order);
         self.0.left.set(self.0.left.get().checked_sub(pages)?);
         let first = self.0.next.get().next_multiple_of(bytes);
@@ -268,7 +274,8 @@ impl<G: Granule> Embedder for Kernel<G> {
         Some(TestFile::new(self, 0, pages))
     }
 
-    fn has_heap(&self, _: usize) -> bool {
+    fn has_heap(&self, bytes: usize) -> bool {
+        self.0.heap_asked.set(bytes);
         let left = self.0.heap_left.get();
         self.0.heap_left.set(left.saturating_sub(usize::from(left != usize::MAX)));
         left > 0
