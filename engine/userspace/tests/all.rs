@@ -6,6 +6,7 @@ mod common;
 mod areas;
 mod asids;
 mod calls;
+mod copied_folios;
 mod faults;
 mod fetches;
 mod folios;
