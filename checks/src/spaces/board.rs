@@ -19,6 +19,7 @@ const STEPS_IN_TURN: u64 = 6;
 
 thread_local! {
     static CPU: Cell<u8> = const { Cell::new(0) };
+    static IS_FORKING: Cell<bool> = const { Cell::new(false) };
     static BOARD: RefCell<Option<Arc<Board>>> = const { RefCell::new(None) };
 }
 
@@ -88,6 +89,16 @@ impl Board {
         turn.pass(cpu);
         BOARD.set(None);
         self.passed.notify_all();
+    }
+
+    /// Whether this CPU is in a fork from now on.
+    pub(super) fn set_forking(is_forking: bool) {
+        IS_FORKING.set(is_forking);
+    }
+
+    /// Whether this CPU is in a fork.
+    pub(super) fn is_forking() -> bool {
+        IS_FORKING.get()
     }
 
     /// What is now, without a turn.

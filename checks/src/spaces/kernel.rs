@@ -44,8 +44,8 @@ impl<G> Clone for Kernel<G> {
     }
 }
 
-/// The barriers and TLBIs of an address space that a mutant does not make.
-pub(super) type Omits = fn(&Maintenance) -> bool;
+/// The barriers and TLBIs of an address space that a mutant does not make, in a fork or elsewhere.
+pub(super) type Omits = fn(&Maintenance, bool) -> bool;
 
 /// The way to memory.
 pub(super) struct Bus(pub(super) Arc<Board>, Omits);
@@ -67,7 +67,7 @@ impl Platform for Bus {
     }
 
     fn maintain(&self, operation: Maintenance) {
-        if !(self.1)(&operation) {
+        if !(self.1)(&operation, Board::is_forking()) {
             self.0.event(event_of(operation));
         }
     }

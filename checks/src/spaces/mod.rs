@@ -52,8 +52,8 @@ pub struct Orders {
     pub marks: bool,
     /// Pages of 4K in folios of a contiguous group, on two CPUs or three of these levels of FEAT_BBM.
     pub groups: Option<Levels>,
-    /// The barriers and TLBIs that the space does not make: a mutant.
-    pub omits: fn(&Maintenance) -> bool,
+    /// The barriers and TLBIs that the space does not make, in a fork or elsewhere: a mutant.
+    pub omits: fn(&Maintenance, bool) -> bool,
     /// What locks do wrong: a mutant too.
     pub lock_error: Option<LockError>,
 }
@@ -66,7 +66,7 @@ impl Orders {
         is_capped: false,
         marks: false,
         groups: None,
-        omits: |_| false,
+        omits: |_, _| false,
         lock_error: None,
     };
 }

@@ -1,5 +1,6 @@
 //! What one CPU does: calls of a program's, and accesses at EL0.
 
+use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -224,9 +225,13 @@ impl<'s, G: Granule> Program<'s, G> {
     /// A child that this CPU runs for a while, and that ends.
     fn fork(&mut self, cpu: usize) {
         self.board.step(|turn, _| turn.forks += 1);
+        Board::set_forking(true);
         let child = self.space.fork();
+        Board::set_forking(false);
         self.board.step(|turn, _| turn.forks -= 1);
         let Ok(child) = child else { return self.expect("fork", false) };
+        // It ends where nothing has failed: who gives up meanwhile makes no more calls.
+        let child = ManuallyDrop::new(child);
         self.switch(cpu, Some(&child));
         for _ in 0..1 + self.seed.below(3) {
             let (whose, page) = (self.seed.index(self.parameters.cpus), self.seed.below(OWN));
@@ -234,6 +239,7 @@ impl<'s, G: Granule> Program<'s, G> {
             self.access(&child, Self::at(whose, page), kind);
         }
         self.switch(cpu, Some(self.space));
+        drop(ManuallyDrop::into_inner(child));
     }
 
     /// This CPU runs another space from now on.

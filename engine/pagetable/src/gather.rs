@@ -83,6 +83,11 @@ impl<G: Granule, R: Regime> Gather<G, R> {
         Retired(core::mem::take(&mut self.retired))
     }
 
+    /// Completes what has been collected so far, before what follows is stored. Tables that come free wait for [`Self::finish`].
+    pub(crate) fn complete<P: Platform>(&mut self, platform: &P) {
+        self.complete_waiting(platform);
+    }
+
     /// TLBIs were issued that could not wait.
     pub(crate) const fn count(&mut self, issued: usize) {
         self.issued += issued;

@@ -46,6 +46,7 @@ mod view;
 mod walk;
 
 pub use change::{Change, Refusal};
+pub use copying::CopyEdit;
 pub use gather::Gather;
 pub use invalidation::TlbFeatures;
 pub use licence::{Census, Licence, Tolerance};

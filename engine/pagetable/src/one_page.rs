@@ -159,7 +159,8 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
         if self.is_live {
             self.set_live_page(start, slot, old, edit.set, edit.clear);
         } else {
-            Writer::new(self.platform, self.regime, false).set::<R::Attributes>(slot, old, edit.apply(old), edit);
+            let _ =
+                Writer::new(self.platform, self.regime, false).set::<R::Attributes>(slot, old, edit.apply(old), edit);
         }
         true
     }
@@ -195,8 +196,8 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
         // What is kept no hardware reads or writes, and no TLB holds it.
         let is_valid = old.is_valid();
         let writer = Writer::new(self.platform, self.regime, is_valid);
-        let is_stale = writer.set::<R::Attributes>(slot, old, edit.apply(old), edit) && is_valid;
-        let stale = is_stale.then(|| Invalidation::page::<G>(self.geometry.input(start)));
+        let (_, is_stale) = writer.set::<R::Attributes>(slot, old, edit.apply(old), edit);
+        let stale = (is_stale && is_valid).then(|| Invalidation::page::<G>(self.geometry.input(start)));
         complete_stores(self.platform, self.geometry, self.regime, stale.into_iter());
     }
 }

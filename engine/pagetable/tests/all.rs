@@ -5,6 +5,7 @@ mod common;
 
 mod bounded;
 mod census;
+mod copied_groups;
 mod copies;
 mod costs;
 mod each_change;

@@ -5,20 +5,32 @@ use crate::common;
 use std::ops::Range;
 
 use common::{DATA, GIB, MIB, Table, change, live_4k, map, offline};
-use vellum_pagetable::{Change, Gather, Memory, Platform, Refusal, Reserve, Step};
+use vellum_pagetable::{Change, CopyEdit, El1, Gather, Memory, Platform, Refusal, Reserve, Step};
 use vellum_vmsa::{
-    Descriptor, Granule4K, Layout, LeafSize, Level, Maintenance, Meaning, PhysAddr, Stage1Attributes, VirtAddr,
+    Descriptor, Granule4K, Layout, LeafSize, Level, Maintenance, Meaning, PageSize, PhysAddr, Stage1Attributes,
+    VirtAddr,
 };
 
 const PAGE: u64 = 0x1000;
 const NONE: Stage1Attributes = Stage1Attributes::empty();
+
+/// What becomes of leaves, without a licence.
+const fn edit(set: Stage1Attributes, clear: Stage1Attributes) -> CopyEdit<'static, El1> {
+    CopyEdit { set, clear, licence: None }
+}
+
+/// Leaves that were told as so many that lead on from each other: where each leads, and its descriptor.
+fn each_of((to, leaf, size): (PhysAddr, Descriptor, LeafSize), count: usize) -> impl Iterator<Item = (u64, u64)> {
+    let step = size.size_bytes(PageSize::Size4K);
+    (0..count as u64).map(move |number| (to.bits() + number * step, leaf.bits() + number * step))
+}
 
 fn range(start: u64, bytes: u64) -> Range<VirtAddr> {
     VirtAddr::new(start)..VirtAddr::new(start + bytes)
 }
 
 /// Two pages with a hole between, and a block.
-fn setup() -> [Change<vellum_pagetable::El1>; 3] {
+fn setup() -> [Change<El1>; 3] {
     [
         map(0, PAGE, 64 * MIB, LeafSize::PAGE),
         map(2 * PAGE, PAGE, 65 * MIB, LeafSize::PAGE),
@@ -116,7 +128,7 @@ fn a_leaf_among_many_is_edited_as_it_is() {
             assert!(table.protect_page(VirtAddr::new((odd ^ 1) * PAGE), dbm, NONE, None));
             let find = |page| table.view().find(VirtAddr::new(page * PAGE)).unwrap();
             let slots: Vec<_> = (0..PAGES).map(find).collect();
-            let edited = |bits: u64| if bits == 0 { 0 } else { bits & !dbm.bits() | set.bits() };
+            let becomes = |bits: u64| if bits == 0 { 0 } else { bits & !dbm.bits() | set.bits() };
             let mut there = offline::<Granule4K>(&memory, 39, Layout::Bits48);
             let (mut reserve, mut gather) = (Reserve::new(), table.gather());
             memory.supply::<Granule4K>(&mut reserve, 3);
@@ -124,18 +136,18 @@ fn a_leaf_among_many_is_edited_as_it_is() {
             if odd % 2 == 0 {
                 change(&mut table, &memory, &[Change::ProtectSparse { from: all.clone(), set, clear }], None);
             } else {
-                let each = |to: PhysAddr, leaf: Descriptor, _| told.push((to.bits(), leaf.bits()));
-                table.copy_to(&mut there, all.clone(), (set, clear), &mut reserve, &mut gather, each).unwrap();
+                let each = |to, leaf, size, count| told.extend(each_of((to, leaf, size), count));
+                table.copy_to(&mut there, all.clone(), edit(set, clear), &mut reserve, &mut gather, each).unwrap();
             }
             let kept = |number: u64| odd % 2 == 1 && number == odd && kind == 2;
             for (number, before) in (0..).zip(&slots) {
                 let bits = before.descriptor.bits();
-                let expected = if kept(number) { bits } else { edited(bits) };
+                let expected = if kept(number) { bits } else { becomes(bits) };
                 assert_eq!(memory.load(before.slot).bits(), expected, "{odd} {kind} {number}");
             }
             if odd % 2 == 1 {
                 let valid = slots.iter().filter(|slot| slot.descriptor.is_valid());
-                let expected: Vec<_> = valid.map(|slot| edited(slot.descriptor.bits())).collect();
+                let expected: Vec<_> = valid.map(|slot| becomes(slot.descriptor.bits())).collect();
                 assert_eq!(told.iter().map(|(_, leaf)| *leaf).collect::<Vec<_>>(), expected);
                 let copied: Vec<_> = leaves(&there).into_iter().map(|(_, _, bits)| bits).collect();
                 assert_eq!(copied, expected);
@@ -150,11 +162,13 @@ fn copy(
     there: &mut Table<'_, Granule4K>,
     from: Range<VirtAddr>,
     reserve: &mut Reserve,
-    gather: &mut Gather<Granule4K, vellum_pagetable::El1>,
+    gather: &mut Gather<Granule4K, El1>,
 ) -> Result<Vec<u64>, Refusal> {
     let mut told = Vec::new();
-    let edit = (Stage1Attributes::READ_ONLY, Stage1Attributes::DBM);
-    table.copy_to(there, from, edit, reserve, gather, |to, _, _| told.push(to.bits() / MIB))?;
+    let edit = edit(Stage1Attributes::READ_ONLY, Stage1Attributes::DBM);
+    table.copy_to(there, from, edit, reserve, gather, |to, leaf, size, count| {
+        told.extend(each_of((to, leaf, size), count).map(|(to, _)| to / MIB));
+    })?;
     Ok(told)
 }
 
@@ -204,8 +218,8 @@ fn what_cannot_be_copied_is_refused() {
     assert_eq!(refused, Err(Refusal::NeedsLicence(3 * MIB)));
     let refused = copy(&mut table, &mut there, range(5, MIB), &mut reserve, &mut gather);
     assert_eq!(refused, Err(Refusal::Misaligned(5)));
-    let device = (Stage1Attributes::memory(1), NONE);
-    let refused = table.copy_to(&mut there, range(0, MIB), device, &mut reserve, &mut gather, |_, _, _| {});
+    let device = edit(Stage1Attributes::memory(1), NONE);
+    let refused = table.copy_to(&mut there, range(0, MIB), device, &mut reserve, &mut gather, |_, _, _, _| {});
     assert_eq!(refused, Err(Refusal::NotAttributes(1 << 2)));
     change(&mut table, &memory, &[map(5 * MIB, 64 << 10, 69 * MIB, LeafSize::group(Level::L3))], None);
     let (before, with_group) = (leaves(&table), range(MIB, 5 * MIB));
@@ -232,8 +246,8 @@ fn tables_beside_blocks_are_copied_each_as_it_is() {
     assert_eq!(table.tables_to_copy(all.clone()), Ok(3));
     memory.supply::<Granule4K>(&mut reserve, 4);
     let before = leaves(&table);
-    let edit = (Stage1Attributes::READ_ONLY, NONE);
-    table.copy_to(&mut there, all, edit, &mut reserve, &mut gather, |_, _, _| {}).unwrap();
+    let edit = edit(Stage1Attributes::READ_ONLY, NONE);
+    table.copy_to(&mut there, all, edit, &mut reserve, &mut gather, |_, _, _, _| {}).unwrap();
     let edited: Vec<_> = before.iter().map(|&(at, shift, bits)| (at, shift, bits | 1 << 7)).collect();
     assert_eq!((leaves(&table), leaves(&there), reserve.count()), (edited.clone(), edited, 1));
     let _ = gather.finish(&memory);
@@ -254,15 +268,15 @@ fn groups_that_are_as_asked_are_copied_as_they_are() {
         let mut there = offline::<Granule4K>(&memory, 39, Layout::Bits48);
         let (mut reserve, mut gather) = (Reserve::new(), table.gather());
         memory.supply::<Granule4K>(&mut reserve, 4);
-        let nothing = (NONE, Stage1Attributes::READ_ONLY);
+        let nothing = || edit(NONE, Stage1Attributes::READ_ONLY);
         let half = bytes / 2;
         for (from, bytes) in [(half, bytes), (bytes, half), (0, bytes + half), (4 * bytes + half, bytes)] {
             let refused =
-                table.copy_to(&mut there, range(from, bytes), nothing, &mut reserve, &mut gather, |_, _, _| {});
+                table.copy_to(&mut there, range(from, bytes), nothing(), &mut reserve, &mut gather, |_, _, _, _| {});
             assert_eq!(refused, Err(Refusal::NeedsLicence(from)));
         }
         let before = leaves(&table);
-        table.copy_to(&mut there, range(0, 5 * bytes), nothing, &mut reserve, &mut gather, |_, _, _| {}).unwrap();
+        table.copy_to(&mut there, range(0, 5 * bytes), nothing(), &mut reserve, &mut gather, |_, _, _, _| {}).unwrap();
         assert_eq!((leaves(&table), leaves(&there)), (before.clone(), before));
         let _ = gather.finish(&memory);
         assert_eq!(gather.issued(), 0);
@@ -272,7 +286,8 @@ fn groups_that_are_as_asked_are_copied_as_they_are() {
         let first = table.view().path(VirtAddr::new(4 * bytes)).last().unwrap();
         memory.store(first.slot, Descriptor::INVALID);
         let mut there = offline::<Granule4K>(&memory, 39, Layout::Bits48);
-        let refused = table.copy_to(&mut there, range(0, 5 * bytes), nothing, &mut reserve, &mut gather, |_, _, _| {});
+        let refused =
+            table.copy_to(&mut there, range(0, 5 * bytes), nothing(), &mut reserve, &mut gather, |_, _, _, _| {});
         assert!(matches!(refused, Err(Refusal::NeedsLicence(at)) if at >= 4 * bytes), "{refused:?}");
     }
 }
@@ -302,8 +317,8 @@ fn nothing_is_copied_of_nothing_or_into_another_shape() {
     assert_eq!((leaves(&other), reserve.count()), (empty, 9));
     for bit in [0, 2, 11, 20] {
         let named = Stage1Attributes::from_bits_retain(1 << bit);
-        for edit in [(named, NONE), (NONE, named)] {
-            let refused = table.copy_to(&mut there, all.clone(), edit, &mut reserve, &mut gather, |_, _, _| {});
+        for edit in [edit(named, NONE), edit(NONE, named)] {
+            let refused = table.copy_to(&mut there, all.clone(), edit, &mut reserve, &mut gather, |_, _, _, _| {});
             assert_eq!(refused, Err(Refusal::NotAttributes(1 << bit)));
         }
     }

@@ -11,7 +11,9 @@ use std::ops::Range;
 use common::told::Told;
 use common::{DATA, GIB, MIB, each_licence};
 use seed::{Digest, Seed};
-use vellum_pagetable::{Change, El1, HardwareUpdates, Licence, PageTable, Reserve, Scope, Summary, TlbFeatures};
+use vellum_pagetable::{
+    Change, CopyEdit, El1, HardwareUpdates, Licence, PageTable, Reserve, Scope, Summary, TlbFeatures,
+};
 use vellum_vmsa::{
     AddressHalf, Descriptor, Geometry, Granule4K, Layout, LeafSize, Level, PhysAddr, Stage1Attributes, VirtAddr,
 };
@@ -201,9 +203,9 @@ fn do_without_plan(told: &Told, table: &mut Table<'_>, (number, bytes): (u64, u6
             told.supply::<Granule4K>(&mut root, 1);
             told.supply::<Granule4K>(reserve, 3);
             let mut there = PageTable::offline(told, table.geometry(), table.regime(), &mut root).unwrap();
-            let edit = (Stage1Attributes::READ_ONLY, NONE);
-            let each = |to: PhysAddr, leaf: Descriptor, size: LeafSize| {
-                told.tell(&[to.bits(), leaf.bits()]);
+            let edit = CopyEdit { set: Stage1Attributes::READ_ONLY, clear: NONE, licence };
+            let each = |to: PhysAddr, leaf: Descriptor, size: LeafSize, count: usize| {
+                told.tell(&[to.bits(), leaf.bits(), count as u64]);
                 told.says(&size.to_string());
             };
             let copied = table.copy_to(&mut there, from, edit, reserve, gather, each);

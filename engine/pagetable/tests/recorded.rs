@@ -12,8 +12,8 @@ use common::regimes::Drawn;
 use common::told::Told;
 use seed::Seed;
 use vellum_pagetable::{
-    Census, Change, El1, El2, El2And0, Gather, HardwareUpdates, Licence, PageTable, Plan, Refusal, Reserve, Retired,
-    Stage2, Summary, TlbFeatures, Tolerance,
+    Census, Change, CopyEdit, El1, El2, El2And0, Gather, HardwareUpdates, Licence, PageTable, Plan, Refusal, Reserve,
+    Retired, Stage2, Summary, TlbFeatures, Tolerance,
 };
 use vellum_vmsa::{
     Address, BbmLevel, Descriptor, Geometry, Granule, Granule4K, Granule16K, Granule64K, Layout, LeafSize, Level,
@@ -201,15 +201,16 @@ impl<G: Granule, R: Drawn> Run<'_, '_, G, R> {
     }
 
     /// What a range maps is copied into another page table, which is taken down.
-    fn copy(&mut self, from: Range<R::Input>, edit: (R::Attributes, R::Attributes)) {
+    fn copy(&mut self, from: Range<R::Input>, (set, clear): (R::Attributes, R::Attributes)) {
         let (told, shape) = (self.told, (self.table.geometry(), self.table.regime()));
         let mut there = empty(told, shape, &mut self.reserve);
         let needed = self.table.tables_to_copy(from.clone());
         self.supply(needed.unwrap_or(0));
-        let each = |to: PhysAddr, leaf: Descriptor, size: LeafSize| {
-            told.tell(&[to.bits(), leaf.bits()]);
+        let each = |to: PhysAddr, leaf: Descriptor, size: LeafSize, count: usize| {
+            told.tell(&[to.bits(), leaf.bits(), count as u64]);
             told.says(&size.to_string());
         };
+        let edit = CopyEdit { set, clear, licence: self.licence };
         let copied = self.table.copy_to(&mut there, from, edit, &mut self.reserve, &mut self.gather, each);
         told.says(&format!("{needed:?} {copied:?}"));
         self.finish();

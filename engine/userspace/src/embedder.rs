@@ -159,13 +159,15 @@ pub trait Embedder: Frames + Clone {
         0
     }
 
-    /// How a live leaf becomes smaller. Unless every CPU tolerates that in place it is invalid for a moment: who meets it then, be it
-    /// in a copy of the kernel's, has its fault made good by [`crate::AddressSpace::fault`], which waits for the lock.
+    /// How a live leaf becomes smaller, and how a contiguous group may not be written any more. Unless every CPU tolerates that in place it is
+    /// invalid for a moment: who meets it then, be it in a copy of the kernel's, has its fault made good by [`crate::AddressSpace::fault`], which
+    /// waits for the lock.
     fn licence(&self) -> Licence<'_> {
         Licence::break_before_make(self)
     }
 
-    /// Runs `resize`, in which live leaves of a range may change size in place: for a kernel that tells somebody beneath of it. Not
+    /// Runs `resize`, in which live leaves of a range may change size in place, or members of a contiguous group differ for a moment: for a kernel
+    /// that tells somebody beneath of it. Not
     /// called under a licence by which a leaf is broken before it is made, as no TLB holds both then, nor where CPUs do not keep it
     /// meanwhile (nT).
     fn announce(&self, range: Range<u64>, resize: &mut dyn FnMut()) {

@@ -1,6 +1,6 @@
 //! `fork`: the areas are copied, and of private ones the pages, which neither may write then until a fault copies them.
 
-use pagetable::{Change, PageTable, Reserve};
+use pagetable::{CopyEdit, Licence, PageTable, Reserve};
 use vmsa::{Granule, LeafSize, Level, PhysAddr, Stage1Attributes};
 
 use crate::area::AreaFlags;
@@ -9,7 +9,7 @@ use crate::embedder::Embedder;
 use crate::error::{Error, Short};
 use crate::resident::Resident;
 use crate::shape::{Leaf, Note, WRITABLE};
-use crate::state::{Editing, State, Table};
+use crate::state::{Editing, State};
 
 /// What a leaf gets, and loses, that two have.
 const WITHDRAWN_SET: Stage1Attributes = Stage1Attributes::READ_ONLY;
@@ -28,10 +28,6 @@ impl<E: Embedder> State<E> {
             return Err(Short::Tables(tables - supply.count()));
         }
         let areas = self.child_areas(editing)?;
-        // Once all that may lack is there: who is asked again would look at each page again.
-        if self.has_folios() {
-            self.withdraw_writing(&mut table, editing, supply)?;
-        }
         let Some(mut child) = Self::new(self.root, self.ceiling, self.limits) else {
             return Err(Error::NoMemory.into());
         };
@@ -41,20 +37,23 @@ impl<E: Embedder> State<E> {
             return Err(Error::NoMemory.into());
         }
         let mut there = PageTable::offline(platform, editing.shape.geometry, editing.shape.regime(), supply)?;
-        let (mut gather, mut shared) = (table.gather(), Shared::NONE);
-        for area in self.areas.iter().filter(|area| is_copied(area)) {
-            table.copy_to(
-                &mut there,
-                area.start.into()..area.end.into(),
-                (WITHDRAWN_SET, WITHDRAWN_CLEAR),
-                supply,
-                &mut gather,
-                |to, leaf, size| shared.add(editing.embedder, Leaf::new(to, leaf), size, &mut child.resident),
-            )?;
-        }
-        shared.end(editing.embedder, &mut child.resident);
-        // Until TLBs have forgotten that pages may be written, nobody may believe that they are not.
-        supply.refill(platform, gather.finish(platform));
+        let (licence, mut shared) = (editing.licence(), Shared::NONE);
+        let mut copied = Ok(());
+        self.withdraw(editing, &licence, &mut || {
+            let mut gather = table.gather();
+            let mut areas = self.areas.iter().filter(|area| is_copied(area));
+            copied = areas.try_for_each(|area| {
+                let edit = CopyEdit { set: WITHDRAWN_SET, clear: WITHDRAWN_CLEAR, licence: Some(&licence) };
+                let from = area.start.into()..area.end.into();
+                table.copy_to(&mut there, from, edit, supply, &mut gather, |to, leaf, size, count| {
+                    shared.add(editing.embedder, Leaf::new(to, leaf), (size, count), &mut child.resident);
+                })
+            });
+            shared.end(editing.embedder, &mut child.resident);
+            // Until TLBs have forgotten that pages may be written, nobody may believe that they are not.
+            supply.refill(platform, gather.finish(platform));
+        });
+        copied?;
         (child.root, child.walker) = (there.detach(), self.walker);
         if self.has_folios() {
             child.note_folio();
@@ -64,22 +63,14 @@ impl<E: Embedder> State<E> {
         Ok(child)
     }
 
-    /// Nobody may write what a child is to have too: contiguous groups, which a copy leaves as they are.
-    fn withdraw_writing(
-        &self,
-        table: &mut Table<'_, '_, E>,
-        editing: &Editing<'_, E>,
-        supply: &mut Reserve,
-    ) -> Result<(), Short> {
-        let (mut gather, licence) = (table.gather(), editing.licence());
-        let changed = self.areas.iter().filter(|area| is_copied(area)).try_for_each(|area| {
-            let from = area.start.into()..area.end.into();
-            let change = [Change::ProtectSparse { from, set: WITHDRAWN_SET, clear: WITHDRAWN_CLEAR }];
-            table.plan(&change, Some(&licence)).and_then(|mut plan| plan.apply(supply, &mut gather))
-        });
-        // What was changed before a refusal is forgotten too.
-        supply.refill(&editing.platform, gather.finish(&editing.platform));
-        Ok(changed?)
+    /// Runs `copy`, in which nobody may write any more what a child is to have too. Members of a contiguous group that changes in place differ for
+    /// a moment, which CPUs may take for a conflict: the kernel hears of that as of a leaf that changes size.
+    fn withdraw(&self, editing: &Editing<'_, E>, licence: &Licence<'_>, copy: &mut dyn FnMut()) {
+        let areas = || self.areas.iter().filter(|area| is_copied(area));
+        match areas().next().zip(areas().last()).filter(|_| self.has_folios()) {
+            Some((first, last)) => editing.resize(licence, first.start..last.end, copy),
+            None => copy(),
+        }
     }
 
     /// The areas that a child has.
@@ -112,9 +103,15 @@ struct Shared {
 impl Shared {
     const NONE: Self = Self { first: PhysAddr::new(0), pages: 0, notes: Stage1Attributes::empty(), next: 0 };
 
-    /// A leaf of a parent is a child's too: it joins the run, or begins another.
+    /// Leaves of a parent that lead on from each other, the first of which is given, are a child's too: they join the run, or begin another.
     #[inline(always)]
-    fn add<E: Embedder>(&mut self, embedder: &E, leaf: Leaf, size: LeafSize, resident: &mut Resident) {
+    fn add<E: Embedder>(
+        &mut self,
+        embedder: &E,
+        leaf: Leaf,
+        (size, count): (LeafSize, usize),
+        resident: &mut Resident,
+    ) {
         // One comparison for most: an address goes up in the descriptor as it does in memory. Behind the last one that is there, a bit
         // would be set that no leaf of a program has.
         let descriptor = leaf.attributes.bits();
@@ -123,6 +120,7 @@ impl Shared {
         }
         let is_page = size.level == Level::L3;
         let bytes = if is_page { E::Granule::SIZE_BYTES } else { size.size_bytes(E::Granule::PAGE_SIZE) };
+        let bytes = bytes * count as u64;
         self.next = descriptor + bytes;
         self.pages += bytes >> E::Granule::SHIFT;
     }

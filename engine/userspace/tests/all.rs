@@ -7,6 +7,7 @@ mod areas;
 mod around;
 mod asids;
 mod calls;
+mod copied_folios;
 mod faults;
 mod fetches;
 mod folding;

@@ -20,7 +20,7 @@ pub(crate) struct Editor<'e, G: Granule, R: Regime, P: Platform> {
     /// Whether hardware may walk the tables: without that no order matters.
     pub(super) is_live: bool,
     pub(super) reserve: &'e mut Reserve,
-    pub(super) gather: &'e mut Gather<G, R>,
+    pub(crate) gather: &'e mut Gather<G, R>,
 }
 
 impl<'e, G: Granule, R: Regime, P: Platform> Editor<'e, G, R, P> {

@@ -25,6 +25,12 @@ impl<'w, 'p, P: Platform> RunEdit<'w, 'p, P> {
         Self { writer, edit, telling, singles: 0 }
     }
 
+    /// Whether many may be edited at once from here on.
+    #[inline(always)]
+    pub(crate) const fn is_by_many(&self) -> bool {
+        self.singles == 0 && self.telling.is_some()
+    }
+
     /// Edits leaves from `slot` on, of which the first is `leaf`: one at the least, `count` at the most, and gives `each` what
     /// becomes of them, with their number. How many; and whether TLBs may hold copies of them that matter, of all or of none.
     #[inline(always)]
@@ -64,7 +70,8 @@ impl<'w, 'p, P: Platform> RunEdit<'w, 'p, P> {
             self.singles = TURNS;
         }
         self.singles = self.singles.saturating_sub(1);
-        let is_stale = edited != leaf && self.writer.set::<A>(slot, leaf, edited, self.edit);
+        let (edited, is_stale) =
+            if edited == leaf { (leaf, false) } else { self.writer.set::<A>(slot, leaf, edited, self.edit) };
         each(0, edited);
         (1, is_stale)
     }

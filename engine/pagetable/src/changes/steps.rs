@@ -158,7 +158,7 @@ impl<'e, G: Granule, R: Regime, P: Platform> Editor<'e, G, R, P> {
 pub(crate) struct Writer<'p, P: Platform> {
     pub(super) platform: &'p P,
     /// Whether hardware writes into leaves.
-    pub(super) is_marked: bool,
+    pub(crate) is_marked: bool,
     /// Whether hardware may walk the tables.
     pub(super) is_live: bool,
 }
@@ -181,7 +181,7 @@ impl<'p, P: Platform> Writer<'p, P> {
 
     /// Replaces a descriptor that hardware may write meanwhile.
     #[inline(always)]
-    pub(super) fn replace(&self, slot: Slot, mut old: Descriptor, new: impl Fn(Descriptor) -> Descriptor) {
+    pub(crate) fn replace(&self, slot: Slot, mut old: Descriptor, new: impl Fn(Descriptor) -> Descriptor) {
         while let Err(actual) = self.swap(slot, old, new(old)) {
             old = actual;
         }
@@ -193,23 +193,35 @@ impl<'p, P: Platform> Writer<'p, P> {
         self.platform.store(slot, new);
     }
 
-    /// Makes `new` of the leaf `old` by `edit`, or what `edit` makes of what hardware has written meanwhile. Says whether TLBs
-    /// may hold a copy of the old leaf that matters: not without the access flag, and not if hardware ignores what changed.
+    /// Writes two leaves side by side at a slot of an even number, of which hardware writes neither meanwhile.
     #[inline(always)]
-    pub(crate) fn set<A: Fields>(&self, slot: Slot, mut old: Descriptor, mut new: Descriptor, edit: Edit) -> bool {
+    pub(super) fn set_pair(&self, slot: Slot, leaves: [Descriptor; 2]) {
+        self.platform.store_pair(slot, leaves);
+    }
+
+    /// Makes `new` of the leaf `old` by `edit`, or what `edit` makes of what hardware has written meanwhile. What stands there now; and whether
+    /// TLBs may hold a copy of the old leaf that matters: not without the access flag, and not if hardware ignores what changed.
+    #[inline(always)]
+    pub(crate) fn set<A: Fields>(
+        &self,
+        slot: Slot,
+        mut old: Descriptor,
+        mut new: Descriptor,
+        edit: Edit,
+    ) -> (Descriptor, bool) {
         if !self.is_live {
             self.platform.store(slot, new);
-            return true;
+            return (new, true);
         }
         while let Err(actual) = self.swap(slot, old, new) {
             (old, new) = (actual, edit.apply(actual));
         }
-        self.is_stale::<A>(old, new)
+        (new, self.is_stale::<A>(old, new))
     }
 
     /// Whether TLBs may hold a copy of `old` that matters where `new` stands now.
     #[inline(always)]
-    pub(super) fn is_stale<A: Fields>(&self, old: Descriptor, new: Descriptor) -> bool {
+    pub(crate) fn is_stale<A: Fields>(&self, old: Descriptor, new: Descriptor) -> bool {
         let is_cached = old.bits() & A::ACCESS_FLAG != 0 || self.is_marked;
         is_cached && (old.bits() ^ new.bits()) & !A::IGNORED != 0
     }
