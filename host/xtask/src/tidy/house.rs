@@ -22,15 +22,15 @@ pub(crate) const ROOMS: &[Room] = &[
     room("machine", 19_420, &["seed"]),
     room("terminal", 400, &[]),
     // Layer 1.
-    room("vellum-pagetable", 17_200, &["vellum-vmsa"]),
+    room("vellum-pagetable", 17_800, &["vellum-vmsa"]),
     room("a64", 2_220, &["machine"]),
     // Layer 2.
     room("vellum-linearmap", 5_080, &["vellum-vmsa", "vellum-pagetable"]),
-    room("vellum-userspace", 8_950, &["vellum-vmsa", "vellum-pagetable"]),
+    room("vellum-userspace", 10_800, &["vellum-vmsa", "vellum-pagetable"]),
     room("litmus", 5_920, &["a64", "machine", "terminal"]),
     room("moncore", 2_030, &["vellum-vmsa", "kerncore", "seed"]),
     // Layer 3. `checks` and `code` are where the engine and the machine meet, and the only places.
-    room("kerncore", 10_250, &["vellum-vmsa"]),
+    room("kerncore", 10_620, &["vellum-vmsa"]),
     room("hardware", 5_050, &["vellum-vmsa", "vellum-pagetable", "kerncore"]),
     room("common", 600, &["vellum-vmsa", "vellum-pagetable", "kerncore", "hardware"]),
     room("image", 4_250, &["vellum-vmsa", "vellum-pagetable"]),
@@ -72,7 +72,7 @@ pub(crate) const ROOMS: &[Room] = &[
 ];
 
 /// Lines of all crates together.
-pub(crate) const ALL_LINES: usize = 176_500;
+pub(crate) const ALL_LINES: usize = 179_300;
 
 /// What the tests of every crate may use, whatever the crate itself may.
 pub(crate) const FOR_TESTS: &[&str] = &["seed", "a64"];
