@@ -57,11 +57,20 @@ fn set_leading<P: Platform>(writer: &Writer<'_, P>, slot: Slot, first: Bits, ste
     }
 }
 
-/// Makes `count` leaves from `slot` on, those of whole contiguous groups, what stands from `copy` on.
+/// Makes `count` leaves from `slot` on what stands from `copy` on.
 pub(crate) fn copy_back<P: Platform>(writer: &Writer<'_, P>, (slot, copy): (Slot, Slot), count: usize) {
     let run = writer.platform.for_run();
     let run = Writer { platform: &run, is_marked: false, is_live: writer.is_live };
-    for pair in (0..count).step_by(2) {
-        run.set_pair(slot.after(pair), run.platform.load_pair(copy.after(pair)));
+    let mut number = 0;
+    while number < count {
+        if slot.after(number).is_even() && count - number >= TURNS {
+            for pair in (number..number + TURNS).step_by(2) {
+                run.set_pair(slot.after(pair), run.platform.load_pair(copy.after(pair)));
+            }
+            number += TURNS;
+        } else {
+            run.make(slot.after(number), run.platform.load(copy.after(number)));
+            number += 1;
+        }
     }
 }
