@@ -59,15 +59,13 @@ impl<E: Embedder> State<E> {
             child.note_folio();
         }
         (child.areas, child.heap) = (areas, self.heap.clone());
-        self.version += 1;
         Ok(child)
     }
 
     /// Runs `copy`, in which nobody may write any more what a child is to have too. Members of a contiguous group that changes in place differ for
     /// a moment, which CPUs may take for a conflict: the kernel hears of that as of a leaf that changes size.
     fn withdraw(&self, editing: &Editing<'_, E>, licence: &Licence<'_>, copy: &mut dyn FnMut()) {
-        let areas = || self.areas.iter().filter(|area| is_copied(area));
-        match areas().next().zip(areas().last()).filter(|_| self.has_folios()) {
+        match self.areas.iter().next().zip(self.areas.iter().last()).filter(|_| self.has_folios()) {
             Some((first, last)) => editing.resize(licence, first.start..last.end, copy),
             None => copy(),
         }

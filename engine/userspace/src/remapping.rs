@@ -196,13 +196,13 @@ impl<E: Embedder> State<E> {
         }
         self.remove_checked(editing, &target, supply)?;
         self.version += 1;
-        let pages = self.move_pages(editing, &kept, start, &mut leaves, supply)?;
+        let has_pages = self.move_pages(editing, &kept, start, &mut leaves, supply)?;
         if let Backing::Anonymous { origin } = &mut moved.backing {
             // What nobody has touched is as if it had been mapped there.
-            *origin = if pages == 0 { start } else { *origin };
+            *origin = if has_pages { *origin } else { start };
         }
         self.areas.insert(moved);
-        if pages > 0 {
+        if has_pages {
             self.fold_all(editing, &target, supply);
         }
         if keeps {
@@ -213,7 +213,7 @@ impl<E: Embedder> State<E> {
         Ok(start)
     }
 
-    /// Moves the pages of a range to where `start` is; how many there were.
+    /// Moves the pages of a range to where `start` is. Whether there were any.
     fn move_pages(
         &mut self,
         editing: &Editing<'_, E>,
@@ -221,8 +221,8 @@ impl<E: Embedder> State<E> {
         start: u64,
         leaves: &mut Vec<(u64, Leaf)>,
         supply: &mut Reserve,
-    ) -> Result<usize, Short> {
-        let (mut at, mut count, mut table) = (old.start, 0, self.table(editing));
+    ) -> Result<bool, Short> {
+        let (mut at, mut has_pages, mut table) = (old.start, false, self.table(editing));
         while at < old.end {
             let end = for_each_leaf::<E, u64>(&table, &(at..old.end), |page, leaf| {
                 if leaves.len() == MOVED {
@@ -233,13 +233,13 @@ impl<E: Embedder> State<E> {
             })?;
             let end = end.unwrap_or(old.end);
             unmap::<E>(&mut table, editing, at..end, supply)?;
-            (at, count) = (end, count + leaves.len());
+            (at, has_pages) = (end, has_pages | !leaves.is_empty());
             for (page, leaf) in leaves.drain(..) {
                 let leaf = Leaf { attributes: moved(editing, leaf), ..leaf };
                 map_page::<E>(&mut table, editing, start + (page - old.start), leaf, supply)?;
             }
         }
-        Ok(count)
+        Ok(has_pages)
     }
 }
 

@@ -154,8 +154,7 @@ impl<E: Embedder> State<E> {
         range: &Range<u64>,
         supply: &mut Reserve,
     ) -> Result<(), Short> {
-        let is_inside = |at: &u64| *at < editing.shape.geometry.input_bytes();
-        [range.start, range.end].into_iter().filter(is_inside).try_for_each(|at| self.cut_leaf(editing, at, supply))
+        [range.start, range.end].into_iter().try_for_each(|at| self.cut_leaf(editing, at, supply))
     }
 
     /// Has a leaf end at `at`, if one goes on there.
