@@ -26,6 +26,7 @@ mod parts;
 mod recorded;
 mod recorded_folds;
 mod room;
+mod tables;
 mod threads;
 mod usage;
 mod zeros;

@@ -1,10 +1,10 @@
-//! What a fork does to the folios of a parent.
+//! What a fork does to the folios of a parent, and whom it counts.
 
 use crate::common;
 
-use common::{Kernel, RW, anonymous, can_be_written, leaf_bytes, write};
+use common::{Kernel, RW, TestFile, anonymous, can_be_written, frame_at, leaf_bytes, of_file, read, write};
 use vellum_pagetable::HardwareUpdates;
-use vellum_userspace::Place;
+use vellum_userspace::{AreaFlags, Place, Rights};
 use vellum_vmsa::Granule4K;
 
 const BASE: u64 = 0x1_0000_0000;
@@ -26,4 +26,26 @@ fn a_fork_looks_at_each_page_of_a_folio_once() {
         assert_eq!((leaf_bytes(&parent, BASE), leaf_bytes(&child, BASE)), (Some(16 << 12), Some(16 << 12)));
         assert!(!can_be_written(&parent, BASE) && !can_be_written(&child, BASE));
     }
+}
+
+/// Frames are counted by runs: neither one that comes twice, nor one that comes behind a run again, leads on from the last.
+#[test]
+fn frames_that_come_again_are_counted_again() {
+    let kernel = Kernel::<Granule4K>::new();
+    let file = TestFile::new(&kernel, 1, 2);
+    let parent = kernel.space();
+    let pages = [0, 0, 0, 1, 1].into_iter().zip((BASE..).step_by(4096));
+    for (page, at) in pages.clone() {
+        parent.map(of_file(&file, (Place::Fixed(at), page, 1), Rights::READ, AreaFlags::empty())).unwrap();
+        read(&parent, at).unwrap();
+    }
+    let count = |page| kernel.0.frames.borrow()[&file.pages.borrow()[&page]].count;
+    assert_eq!((count(0), count(1)), (1 + 3, 1 + 2));
+    let child = parent.fork().unwrap();
+    assert_eq!((count(0), count(1)), (1 + 6, 1 + 4));
+    assert_eq!((child.usage().anonymous, child.usage().file), (0, 5));
+    pages.for_each(|(_, at)| assert_eq!(frame_at(&child, at), frame_at(&parent, at)));
+    drop((parent, child));
+    file.close();
+    assert_eq!(kernel.out(), (0, 0));
 }

@@ -2,8 +2,10 @@
 
 use crate::common;
 
-use common::{Kernel, RW, Space, anonymous, maps, read, write};
-use vellum_userspace::{AreaFlags, Fault, Limits, Place, Request, Rights};
+use std::rc::Rc;
+
+use common::{Kernel, RW, Space, anonymous, before_whole, maps, read, write};
+use vellum_userspace::{Access, AreaFlags, Fault, Kind, Limits, Place, Request, Rights};
 use vellum_vmsa::Granule4K;
 
 const PAGE: u64 = 4096;
@@ -137,4 +139,23 @@ fn a_stack_that_grows_takes_heap_as_calls_do() {
     assert_eq!((kernel.0.heap_asked.get(), kernel.0.committed.get()), (of_a_call, 2));
     kernel.0.heap_left.set(usize::MAX);
     assert_eq!((read(&space, STACK - PAGE), kernel.0.committed.get()), (Ok(0), 3));
+}
+
+#[test]
+fn a_stack_grows_once_for_two_cpus() {
+    let (kernel, space) = stack(STACK, AreaFlags::empty());
+    let space = Rc::new(space);
+    let other = space.clone();
+    before_whole(move || assert_eq!(write(&other, STACK - 3 * PAGE, 3), Ok(3)));
+    assert_eq!(space.fault(Access { address: STACK - 2 * PAGE, kind: Kind::Write }), Ok(()));
+    assert_eq!((maps(&space, STACK), kernel.0.committed.get()), (vec![(-3, 4, RW)], 4));
+    assert_eq!((read(&space, STACK - 3 * PAGE), kernel.out().0), (Ok(3), 2));
+}
+
+#[test]
+fn a_stack_grows_by_pages() {
+    let (_, space) = stack(STACK, AreaFlags::empty());
+    assert_eq!(space.fault(Access { address: STACK - PAGE - 1, kind: Kind::Write }), Ok(()));
+    assert_eq!(maps(&space, STACK), [(-2, 3, RW)]);
+    space.areas(|area| assert_eq!(area.start, STACK - 2 * PAGE));
 }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use common::{Kernel, RW, Space, anonymous, leaf_bytes, mark_elsewhere, read, write};
 use vellum_pagetable::HardwareUpdates;
-use vellum_userspace::{AddressSpace, Advice, Limits, Place, Rights, Shape};
+use vellum_userspace::{AddressSpace, Advice, Limits, Move, Place, Rights, Shape};
 use vellum_vmsa::{Granule, Granule4K};
 
 /// A multiple of a block.
@@ -122,4 +122,29 @@ fn each_page_is_looked_for_where_the_last_one_was() {
     let taken = loads(&kernel, || assert_eq!(space.take_lazy(512), 512));
     // For each page a way to what is next, and one or two to edit it there: no hole and no page twice.
     assert!(advised <= 14 * 512 + 200 && taken <= 16 * 512 + 200, "{advised}, {taken}");
+}
+
+/// Hardware of another CPU marks a page while it moves, whenever that is: it is not what may be lost.
+#[test]
+fn what_is_written_while_it_moves_is_kept() {
+    for step in 0.. {
+        let (kernel, space) = written(0, 1, HardwareUpdates::DirtyState);
+        space.advise(BASE, PAGE, Advice::Free).unwrap();
+        let (space, was_there) = (Rc::new(space), Rc::new(Cell::new(false)));
+        let (other, told) = (space.clone(), was_there.clone());
+        let marks = move || {
+            told.set(leaf_bytes(&other, BASE).is_some());
+            if told.get() {
+                mark_elsewhere(&other, BASE);
+            }
+        };
+        *kernel.0.machine.hardware.borrow_mut() = Some((step, Box::new(marks)));
+        space.remap(BASE, PAGE, PAGE, Move::To(2 * BASE), false).unwrap();
+        if kernel.0.machine.hardware.take().is_some() {
+            assert!(step > 3, "it was asked in the midst");
+            return;
+        }
+        let taken = space.take_lazy(1);
+        assert!(taken == 0 || !was_there.get(), "step {step}");
+    }
 }

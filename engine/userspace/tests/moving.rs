@@ -103,6 +103,22 @@ fn to_grow_is_to_have_more() {
     }
 }
 
+/// Limits are of bytes, and need not be of pages.
+#[test]
+fn a_byte_too_many_is_refused() {
+    let kernel = Kernel::<Granule4K>::new();
+    let space = mapped(&kernel, 4);
+    space.map(anonymous(Place::Fixed(BASE + 5 * PAGE), 1, Rights::READ)).unwrap();
+    let limit = |bytes| space.set_limits(Limits { address_space: bytes, ..Limits::USUAL });
+    limit(6 * PAGE - 1);
+    assert_eq!(becomes(&space, 4, 5, Move::Never), Err(Error::NoMemory), "in place");
+    limit(9 * PAGE - 1);
+    let keep = || space.remap(BASE, 4 * PAGE, 4 * PAGE, Move::To(FAR), true);
+    assert_eq!(keep(), Err(Error::NoMemory), "beside what is kept");
+    limit(9 * PAGE);
+    assert_eq!(keep(), Ok(FAR));
+}
+
 /// Of several areas that move, none may come to where another has yet to move from.
 #[test]
 fn areas_that_move_together_overlap_none_of_them() {

@@ -105,6 +105,19 @@ fn the_first_touch_of_a_page_asks_for_no_folio() {
     }
 }
 
+/// A block, then a group, then a page: each is asked for once.
+#[test]
+fn each_folio_that_there_is_no_memory_for_is_asked_for_once() {
+    for (order, asked) in [(4, 1), (9, 2)] {
+        let (kernel, space) = space::<Granule4K>(order, 1024);
+        write(&space, BASE, 1).unwrap();
+        kernel.0.folios_asked.set(0);
+        kernel.0.left.set(5);
+        assert_eq!(write(&space, BASE + 512 * PAGE, 2), Ok(2));
+        assert_eq!((kernel.0.folios_asked.get(), leaf_bytes(&space, BASE + 512 * PAGE)), (asked, Some(PAGE)));
+    }
+}
+
 /// A block of zeros that was read.
 fn zeros() -> (Kernel<Granule4K>, Space<Granule4K>) {
     let (kernel, space) = space::<Granule4K>(9, 512);

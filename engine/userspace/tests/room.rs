@@ -102,6 +102,11 @@ fn all_that_there_is_can_be_mapped_and_no_more() {
     assert_eq!(fixed(Place::Near(highest - 2 * PAGE), PAGE), Ok(highest - 2 * PAGE));
     assert_eq!(fixed(Place::Near(highest - PAGE), 2 * PAGE), Ok(lowest + (PAGES - 2) * PAGE), "too near to the end");
     assert_eq!(space.unmap(highest - PAGE, PAGE), Ok(()));
+    assert_eq!(
+        fixed(Place::Near(highest - PAGE), 2 * PAGE),
+        Ok(lowest + (PAGES - 4) * PAGE),
+        "beyond the end is no room"
+    );
     assert_eq!(space.unmap(highest - PAGE, 2 * PAGE), Err(Error::Invalid));
     let lowest_fixed = space.shape().lowest_fixed;
     assert_eq!(fixed(Place::Fixed(lowest_fixed), PAGE), Ok(lowest_fixed));

@@ -16,6 +16,12 @@ pub(crate) enum Held {
 
 thread_local! {
     static HELD: Cell<Held> = const { Cell::new(Held::Nothing) };
+    static BEFORE_WHOLE: RefCell<Option<Beside>> = const { RefCell::new(None) };
+}
+
+/// Has another CPU do something before this one gets a lock's whole next.
+pub(crate) fn before_whole(body: impl FnOnce() + 'static) {
+    BEFORE_WHOLE.set(Some((0, Box::new(body))));
 }
 
 /// What of a lock this thread holds.
@@ -43,6 +49,7 @@ impl<T> Lock<T> for Alone<T> {
     }
 
     fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
+        BEFORE_WHOLE.with(run_beside);
         holding(Held::Whole, || body(&mut self.value.borrow_mut()))
     }
 

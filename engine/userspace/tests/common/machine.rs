@@ -28,6 +28,8 @@ pub(crate) struct Machine {
     pub(crate) tlbis: Cell<usize>,
     /// A TLBI is under way, which a DSB has yet to end.
     pub(crate) is_invalidating: Cell<bool>,
+    /// How often a DSB has ended TLBIs.
+    pub(crate) waits: Cell<usize>,
     /// Descriptors that were read.
     pub(crate) loads: Cell<usize>,
     /// All that was done, as one number.
@@ -48,6 +50,7 @@ impl Machine {
             page_shift,
             tlbis: Cell::new(0),
             is_invalidating: Cell::new(false),
+            waits: Cell::new(0),
             loads: Cell::new(0),
             told: RefCell::default(),
             judge: Judge::default(),
@@ -105,7 +108,9 @@ impl Platform for Machine {
         self.says(&operation.to_string());
         match operation {
             Maintenance::Invalidate(..) => self.is_invalidating.set(true),
-            Maintenance::Barrier(Barrier::Dsb(..)) => self.is_invalidating.set(false),
+            Maintenance::Barrier(Barrier::Dsb(..)) => {
+                self.waits.set(self.waits.get() + usize::from(self.is_invalidating.replace(false)));
+            }
             Maintenance::Barrier(_) => {}
         }
         if let Maintenance::Invalidate(tlbi, operand) = operation {

@@ -20,7 +20,7 @@ pub(crate) const RX: Rights = Rights::READ.union(Rights::EXECUTE);
 pub(crate) const CEILING: u64 = 0x7f_0000_0000;
 
 pub(crate) use file::TestFile;
-pub(crate) use lock::{Alone, Beside, Held, Judge, held, holding, run_beside};
+pub(crate) use lock::{Alone, Beside, Held, Judge, before_whole, held, holding, run_beside};
 pub(crate) use machine::Machine;
 pub(crate) use program::{
     access, anonymous, can_be_read, can_be_written, frame_at, leaf_bytes, maps, mark_elsewhere, of_file, read, write,
@@ -137,6 +137,11 @@ impl<G: Granule> Kernel<G> {
         if held() == Held::Nothing {
             run_beside(&self.0.beside);
         }
+    }
+
+    /// The table that is taken next is here.
+    pub(crate) fn give_table(&self, table: PhysAddr) {
+        self.0.spare_tables.borrow_mut().push(table);
     }
 
     /// Frames and tables that are out.
@@ -292,7 +297,8 @@ impl<G: Granule> Embedder for Kernel<G> {
         tolerated.map(Licence::bearing_conflicts).unwrap_or_else(|| Licence::break_before_make(self))
     }
 
-    fn announce(&self, _: Range<u64>, resize: &mut dyn FnMut()) {
+    fn announce(&self, range: Range<u64>, resize: &mut dyn FnMut()) {
+        assert!((range.start | range.end).is_multiple_of(G::SIZE_BYTES) && !range.is_empty(), "{range:x?}");
         self.0.announced.set(self.0.announced.get() + 1);
         resize();
     }
