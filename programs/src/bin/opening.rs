@@ -53,6 +53,8 @@ fn devices() {
         tell("  read over the end, from the middle", read(room + page / 2, page));
         println!("  zeros: {}", path == c"/dev/urandom" || peek(room + page - 1) == 0);
     }
+    tell("a terminal, where there is none", open(c"/dev/tty", O_RDWR).map(|_| 0));
+    tell("its path alone", open(c"/dev/tty", O_PATH).map(|_| 0));
     tell("random over the end", call(SYS_getrandom, &[room, 2 * page, 0]));
     tell("random to nowhere", call(SYS_getrandom, &[room + page, page, 0]));
     tell("random, both sources", call(SYS_getrandom, &[room, 8, 6]));

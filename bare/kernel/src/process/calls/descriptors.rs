@@ -7,6 +7,7 @@ use core::sync::atomic::Ordering;
 use super::input::{file, used};
 use super::paths::start;
 use super::{Call, Row};
+use crate::files::device::Device;
 use crate::files::inode::{Body, Inode, S_IFLNK};
 use crate::files::open::*;
 use crate::files::pipe::Pipe;
@@ -163,6 +164,7 @@ fn open(place: &Place, flags: u32, mode: u32) -> Result<Arc<Inode>, Errno> {
         () if is_folder && (writes || flags & O_CREAT != 0) => Err(EISDIR),
         () if flags & O_DIRECTORY != 0 && !is_folder => Err(ENOTDIR),
         () if writes && exec::is_running(&inode) => Err(ETXTBSY),
+        () if matches!(inode.body, Body::Device(Device::Terminal)) => Err(ENXIO),
         () => {
             if let (Body::Regular(content), true) = (&inode.body, flags & O_TRUNC != 0) {
                 super::memory::resize(&inode, content, 0)?;
