@@ -22,6 +22,24 @@ fn tell_device(what: &str, start: u64) {
     println!("{what}: device {}", line.split_whitespace().nth(3).unwrap_or_default());
 }
 
+/// The names of the sums of all areas, and how they change as memory of two kinds is touched.
+fn tell_sums(anonymous: u64, shared: u64) {
+    let sums = || {
+        let text = std::fs::read_to_string("/proc/self/smaps_rollup").expect("sums");
+        let rows = text.lines().skip(1).filter_map(|line| line.split_once(':'));
+        let row = |(name, sum): (&str, &str)| {
+            (name.to_owned(), sum.trim().trim_end_matches(" kB").parse::<u64>().expect("a sum"))
+        };
+        rows.map(row).collect::<Vec<_>>()
+    };
+    println!("sums: {}", sums().into_iter().map(|(name, _)| name).collect::<Vec<_>>().join(" "));
+    let before = sums();
+    touch(anonymous, 8 * page(), 1);
+    touch(shared, 4 * page(), 1);
+    let changes = before.into_iter().zip(sums()).filter(|((name, _), _)| name.starts_with("Pss"));
+    changes.for_each(|((name, was), (_, is))| println!("    {name}: {} more", (is - was) * 1024 / page()));
+}
+
 fn main() {
     // What is around a page is what lies in the same 64 KiB of addresses.
     const AROUND: u64 = 64 << 10;
@@ -64,4 +82,6 @@ fn main() {
     println!("{} {} {}", peek(all + size), peek(all + 2 * size + 8), peek(all + 2 * size + 9));
     tell("locked once there", call(SYS_mlock2, &[memory, size, 1]));
     tell_rows("locked once there", memory);
+    let new = |flags: i32| map(0, 8 * size, READ_WRITE, flags | MAP_ANONYMOUS, -1, 0).expect("memory");
+    tell_sums(new(MAP_PRIVATE), new(MAP_SHARED));
 }

@@ -11,6 +11,7 @@ fn main() {
     order();
     opened();
     paths();
+    pipes_again();
     names();
     seeks();
     scripts();
@@ -52,6 +53,8 @@ fn devices() {
         tell("  read over the end, from the middle", read(room + page / 2, page));
         println!("  zeros: {}", path == c"/dev/urandom" || peek(room + page - 1) == 0);
     }
+    tell("a terminal, where there is none", open(c"/dev/tty", O_RDWR).map(|_| 0));
+    tell("its path alone", open(c"/dev/tty", O_PATH).map(|_| 0));
     tell("random over the end", call(SYS_getrandom, &[room, 2 * page, 0]));
     tell("random to nowhere", call(SYS_getrandom, &[room + page, page, 0]));
     tell("random, both sources", call(SYS_getrandom, &[room, 8, 6]));
@@ -236,6 +239,24 @@ fn named_later() {
     tell("in a file", open(c"later", O_TMPFILE | O_RDWR));
     fs::remove_file("later").expect("it goes");
     tell("named again", name(number, c"later"));
+}
+
+/// Ends of a pipe without a name, opened once more when the others have gone: nobody is waited for.
+fn pipes_again() {
+    let again = |number: u64, flags: i32| {
+        let path = std::ffi::CString::new(format!("/proc/self/fd/{number}")).expect("a path");
+        open(&path, flags)
+    };
+    let [from, to] = pipe();
+    tell("left in a pipe", call(SYS_write, &[to, c"left".as_ptr() as u64, 4]));
+    call(SYS_close, &[to]).expect("it goes");
+    let (end, mut text) = (again(from, O_RDONLY).expect("it opens"), [0u8; 8]);
+    tell("read by another end", call(SYS_read, &[end, text.as_mut_ptr() as u64, 8]));
+    tell("read to the end", call(SYS_read, &[end, text.as_mut_ptr() as u64, 8]));
+    let [from, to] = pipe();
+    call(SYS_close, &[from]).expect("it goes");
+    let end = again(to, O_WRONLY | O_NONBLOCK).expect("it opens");
+    tell("written where nobody reads", call(SYS_write, &[end, c"lost".as_ptr() as u64, 4]));
 }
 
 fn seeks() {

@@ -15,15 +15,17 @@ pub(crate) enum Device {
     Random,
     /// Written to the kernel's console; there is nothing to read.
     Console,
+    /// A program's own terminal, which no program has: it cannot be opened.
+    Terminal,
 }
 
 impl Device {
     /// By its major and minor number, as Linux has them.
     pub(crate) fn find(number: (u32, u32)) -> Option<Self> {
-        let all = [Self::Null, Self::Zero, Self::Full, Self::Random, Self::Console];
+        let all = [Self::Null, Self::Zero, Self::Full, Self::Random, Self::Console, Self::Terminal];
         match number {
             (1, 8 | 9) => Some(Self::Random),
-            (5, 0 | 1) | (4, _) | (204, _) => Some(Self::Console),
+            (4, _) | (204, _) => Some(Self::Console),
             number => all.into_iter().find(|device| device.number() == number),
         }
     }
@@ -36,13 +38,14 @@ impl Device {
             Self::Full => (1, 7),
             Self::Random => (1, 9),
             Self::Console => (5, 1),
+            Self::Terminal => (5, 0),
         }
     }
 
     /// Fills `to`; how many bytes.
     pub(crate) fn read(self, to: &mut [u8]) -> usize {
         match self {
-            Self::Null | Self::Console => return 0,
+            Self::Null | Self::Console | Self::Terminal => return 0,
             Self::Zero | Self::Full => to.fill(0),
             Self::Random => fill_randomly(to),
         }

@@ -28,14 +28,16 @@ pub(crate) struct State {
 /// A pipe.
 pub(crate) struct Pipe {
     pub(crate) state: Lock<State>,
+    /// Whether it is a file with a name, whose ends wait for each other.
+    pub(crate) is_named: bool,
     pub(crate) waiters: Waiters,
 }
 
 impl Pipe {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(is_named: bool) -> Self {
         let room = PAGES << page_size().shift();
         let state = State { bytes: VecDeque::new(), room, readers: 0, writers: 0, opened: [0; 2] };
-        Self { state: Lock::new(state), waiters: Waiters::new() }
+        Self { state: Lock::new(state), is_named, waiters: Waiters::new() }
     }
 
     pub(crate) fn room(&self) -> usize {

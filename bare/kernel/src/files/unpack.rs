@@ -38,7 +38,7 @@ pub(crate) fn fill(archive: &[u8]) {
         ("urandom", Device::Random),
         ("random", Device::Random),
         ("console", Device::Console),
-        ("tty", Device::Console),
+        ("tty", Device::Terminal),
     ];
     for (name, device) in devices {
         let _ = walk(&root(), &alloc::format!("/dev/{name}"), false)

@@ -22,6 +22,8 @@ struct Sums {
     /// Each page divided by those who share it, in bytes times 4096.
     part: u64,
     part_dirty: u64,
+    /// The same of anonymous pages, of the kernel's own and secret memory, and of files in memory.
+    part_by_kind: [u64; 3],
     shared: [u64; 2],
     own: [u64; 2],
     referenced: u64,
@@ -36,6 +38,7 @@ impl Sums {
     fn of(space: &dyn Space, area: &Area<Mapped>) -> Self {
         let mut sums = Self::default();
         let bytes = page_size().size_bytes();
+        let of_file = if is_of_regular_file(area) { 2 } else { 1 };
         space.pages(area.range(), &mut |page| {
             if !page.is_counted {
                 return;
@@ -49,6 +52,7 @@ impl Sums {
             sums.resident += bytes;
             sums.part += part;
             sums.part_dirty += if is_dirty { part } else { 0 };
+            sums.part_by_kind[if page.is_own { 0 } else { of_file }] += part;
             let counts = if programs > 1 { &mut sums.shared } else { &mut sums.own };
             counts[usize::from(is_dirty)] += bytes;
             sums.referenced += if page.is_accessed { bytes } else { 0 };
@@ -62,6 +66,7 @@ impl Sums {
 
     fn add(&mut self, other: &Self) {
         let ([shared, shared_dirty], [own, own_dirty]) = (&mut self.shared, &mut self.own);
+        self.part_by_kind.iter_mut().zip(other.part_by_kind).for_each(|(sum, part)| *sum += part);
         let pairs = [
             (&mut self.resident, other.resident),
             (&mut self.part, other.part),
@@ -79,11 +84,16 @@ impl Sums {
         pairs.into_iter().for_each(|(sum, part)| *sum += part);
     }
 
-    fn write(&self, text: &mut Text) {
-        let rows = [
-            ("Rss", self.resident),
-            ("Pss", self.part >> 12),
-            ("Pss_Dirty", self.part_dirty >> 12),
+    /// Writes the rows; of a whole process also its parts by kind.
+    fn write(&self, text: &mut Text, is_whole: bool) {
+        let first = [("Rss", self.resident), ("Pss", self.part >> 12), ("Pss_Dirty", self.part_dirty >> 12)];
+        let kinds = ["Pss_Anon", "Pss_File", "Pss_Shmem"].into_iter().zip(self.part_by_kind);
+        let kinds = kinds.filter(|_| is_whole).map(|(name, part)| (name, part >> 12));
+        first.into_iter().chain(kinds).chain(self.last_rows()).for_each(|(name, bytes)| row(text, name, bytes));
+    }
+
+    fn last_rows(&self) -> [(&'static str, u64); 15] {
+        [
             ("Shared_Clean", self.shared[0]),
             ("Shared_Dirty", self.shared[1]),
             ("Private_Clean", self.own[0]),
@@ -99,17 +109,26 @@ impl Sums {
             ("Swap", 0),
             ("SwapPss", 0),
             ("Locked", self.locked >> 12),
-        ];
-        rows.iter().for_each(|(name, bytes)| row(text, name, *bytes));
+        ]
     }
+}
+
+/// Whether what is not a program's own there is a page of a file in memory.
+fn is_of_regular_file(area: &Area<Mapped>) -> bool {
+    let Backing::File { file, .. } = &area.backing else { return false };
+    matches!(file.inode.body, Body::Regular(_)) && !is_kernels(file)
+}
+
+/// Whether it is the kernel's own, and none of a program's.
+fn is_kernels(file: &Mapped) -> bool {
+    file.path.starts_with('[')
 }
 
 /// Whether a page of a file was written.
 fn is_written(area: &Area<Mapped>, address: u64) -> bool {
     let Backing::File { file, offset } = &area.backing else { return false };
     let Body::Regular(content) = &file.inode.body else { return false };
-    // The kernel's own is none of a program's.
-    !file.path.starts_with('[') && content.is_dirty((offset + (address - area.start)) >> page_size().shift())
+    !is_kernels(file) && content.is_dirty((offset + (address - area.start)) >> page_size().shift())
 }
 
 fn row(text: &mut Text, name: &str, bytes: u64) {
@@ -142,7 +161,7 @@ pub(super) fn write(text: &mut Text, process: &Process) {
         row(text, "Size", area.bytes());
         row(text, "KernelPageSize", page_size().size_bytes());
         row(text, "MMUPageSize", page_size().size_bytes());
-        Sums::of(&*space, area).write(text);
+        Sums::of(&*space, area).write(text, false);
         line!(text, "THPeligible:    {}", u32::from(may_have_folios(area)));
         line!(text, "VmFlags:{} ", flags(area, name));
     });
@@ -172,7 +191,7 @@ pub(super) fn write_sum(text: &mut Text, process: &Process) {
     let first = first.unwrap_or(0);
     let head = alloc::format!("{first:08x}-{last:08x} ---p 00000000 00:00 0 ");
     line!(text, "{head:<73}[rollup]");
-    sums.write(text);
+    sums.write(text, true);
 }
 
 /// `VmFlags`.

@@ -7,6 +7,7 @@ use core::sync::atomic::Ordering;
 use super::input::{file, used};
 use super::paths::start;
 use super::{Call, Row};
+use crate::files::device::Device;
 use crate::files::inode::{Body, Inode, S_IFLNK};
 use crate::files::open::*;
 use crate::files::pipe::Pipe;
@@ -107,6 +108,10 @@ fn openat(call: &mut Call) -> Answer {
 
 /// Opens a pipe by its name: who reads waits for who writes, and the other way round, be it that the other has gone again.
 fn open_fifo(pipe: &Pipe, open: impl FnOnce() -> Arc<File>, flags: u32) -> Result<Arc<File>, Errno> {
+    if !pipe.is_named {
+        // By `/proc/self/fd`: both ends have been there, and whoever has gone does not come again.
+        return Ok(open());
+    }
     let is_writer = flags & O_ACCMODE == O_WRONLY;
     let (there, before) = pipe.others(is_writer);
     if flags & O_NONBLOCK != 0 && is_writer && there == 0 {
@@ -159,6 +164,7 @@ fn open(place: &Place, flags: u32, mode: u32) -> Result<Arc<Inode>, Errno> {
         () if is_folder && (writes || flags & O_CREAT != 0) => Err(EISDIR),
         () if flags & O_DIRECTORY != 0 && !is_folder => Err(ENOTDIR),
         () if writes && exec::is_running(&inode) => Err(ETXTBSY),
+        () if matches!(inode.body, Body::Device(Device::Terminal)) => Err(ENXIO),
         () => {
             if let (Body::Regular(content), true) = (&inode.body, flags & O_TRUNC != 0) {
                 super::memory::resize(&inode, content, 0)?;
@@ -352,7 +358,7 @@ fn pipe2(call: &mut Call) -> Answer {
     if flags & !(O_CLOEXEC | O_NONBLOCK) != 0 {
         return Err(EINVAL);
     }
-    let inode = Inode::new(Body::Pipe(Pipe::new()), 0o600);
+    let inode = Inode::new(Body::Pipe(Pipe::new(false)), 0o600);
     let path = alloc::format!("pipe:[{}]", inode.number);
     let (kept, closes_on_exec) = (flags & O_NONBLOCK, flags & O_CLOEXEC != 0);
     let ends = [File::new(inode.clone(), kept, path.clone()), File::new(inode, kept | O_WRONLY, path)];
