@@ -5,11 +5,13 @@ use programs::child::{ended, wait};
 use programs::machine::{dispose, exit, fork, word};
 use programs::memory::{READ_WRITE, file, pages};
 use programs::{call, child, in_child, map, page, peek, poke, tell, touch};
+use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
 
 fn main() {
     let page = page();
     copies(page);
+    own_again(page);
     shared(page);
     statuses();
     waiting();
@@ -49,6 +51,23 @@ fn by_words() {
     let clear = 1 << 32;
     tell_child("handlers shared and cleared", wanted(clear | (CLONE_SIGHAND | CLONE_VM) as u64, 0));
     tell_child("handlers cleared", wanted(clear, SIGCHLD as u64));
+}
+
+/// What a child had too is its parent's alone once the parent has waited for its end.
+fn own_again(page: u64) {
+    let base = pages(1);
+    poke(base, 1);
+    let map = std::fs::File::open("/proc/self/pagemap").expect("pagemap");
+    let is_own = || {
+        let mut entry = [0; 8];
+        map.read_exact_at(&mut entry, base / page * 8).expect("an entry");
+        u64::from_le_bytes(entry) >> 56 & 1 == 1
+    };
+    let ends = || match fork() {
+        Some(child) => _ = wait(child),
+        None => exit(0),
+    };
+    println!("one's own again: {}", (0..50).filter(|_| is_own() && { ends(); is_own() }).count());
 }
 
 fn copies(page: u64) {

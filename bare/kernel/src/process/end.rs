@@ -10,7 +10,7 @@ use super::errno::Errno;
 use super::futex::Place;
 use super::signals::{Info, SA_NOCLDWAIT, SIGCHLD, SIGKILL, Signal};
 use super::table::{self, INIT, Process};
-use super::{alarms, copies, futex, ownership, stops};
+use super::{alarms, copies, futex, ownership, space, stops};
 use crate::threads::thread::{Thread, current};
 
 /// Mutexes of a list that are looked at: a program may have made it a circle.
@@ -94,9 +94,9 @@ fn end_process(process: &Arc<Process>) {
             drop(closed);
         }
     }
-    // This CPU still translates by it, and holds it until it translates by another.
-    let space = process.space.with(Option::take);
-    drop(space);
+    // Nor does this CPU translate by it: who waits for the process finds that its pages are nobody's.
+    drop(process.space.with(Option::take));
+    drop(space::leave());
     process.image.with(|image| image.file = None);
     alarms::delete_all(process.number, false);
     process.is_borrowing.store(false, Ordering::Release);
