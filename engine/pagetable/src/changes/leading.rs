@@ -24,53 +24,67 @@ pub(crate) struct Copied {
     pub(crate) there: Descriptor,
 }
 
-/// Edits [`TURNS`] leaves from `slot` on, of which the first was read, and copies them to `into`, if each is `step` above the one before. Says
-/// whether they are; if not, nothing is stored. Of leaves that hardware marks each is exchanged: they are not for this.
+/// Edits leaves from `slot` on, of which the first was read, and copies them to `into`: [`TURNS`] at a time, `most` of them at the most, as long as
+/// each is `step` above the one before. How many. Of leaves that hardware marks each is exchanged: they are not for this.
 #[inline(always)]
 pub(crate) fn copy_leading<P: Platform>(
     writer: &Writer<'_, P>,
-    (slot, into): (Slot, Slot),
+    (mut slot, mut into): (Slot, Slot),
     copied: Copied,
-    step: u64,
-) -> bool {
+    (step, most): (u64, usize),
+) -> usize {
     let run = writer.platform.for_run();
-    let Copied { leaf, here, there } = copied;
-    let (first, others) = differences(&run, slot, leaf.bits(), step);
-    // What is carried into other bits on the way would be edited with them.
-    let carried = (leaf.bits() ^ leaf.bits().wrapping_add((TURNS as u64 - 1) * step)) >> TOGETHER;
-    if first | others | carried != 0 {
-        return false;
-    }
     let run = Writer { platform: &run, is_marked: false, is_live: writer.is_live };
-    if here != leaf {
-        set_leading(&run, slot, here.bits(), step);
+    let [mut leaf, mut here, mut there] = [copied.leaf, copied.here, copied.there].map(Descriptor::bits);
+    // What is carried into other bits on the way would be edited with them.
+    let together = (!leaf & ((1 << TOGETHER) - 1)) / step + 1;
+    let most = together.min(most as u64) as usize;
+    let mut count = 0;
+    while most - count >= TURNS && differences(run.platform, slot, leaf, step) == (0, 0) {
+        if here == leaf {
+            set_leading(&run, [into], there, step);
+        } else if here == there {
+            set_leading(&run, [slot, into], there, step);
+        } else {
+            set_leading(&run, [slot], here, step);
+            set_leading(&run, [into], there, step);
+        }
+        (slot, into, count) = (slot.after(TURNS), into.after(TURNS), count + TURNS);
+        [leaf, here, there] = [leaf, here, there].map(|bits| bits.wrapping_add(TURNS as u64 * step));
     }
-    set_leading(&run, into, there.bits(), step);
-    true
+    count
 }
 
+/// Writes [`TURNS`] leaves from each of these slots on, the same everywhere.
 #[inline(always)]
-fn set_leading<P: Platform>(writer: &Writer<'_, P>, slot: Slot, first: Bits, step: u64) {
+fn set_leading<P: Platform, const PLACES: usize>(
+    writer: &Writer<'_, P>,
+    slots: [Slot; PLACES],
+    first: Bits,
+    step: u64,
+) {
     for number in (0..TURNS).step_by(2) {
-        let leaf = first + number as u64 * step;
-        writer.set_pair(slot.after(number), [Descriptor::new(leaf), Descriptor::new(leaf + step)]);
+        let leaf = first.wrapping_add(number as u64 * step);
+        let pair = [leaf, leaf.wrapping_add(step)].map(Descriptor::new);
+        slots.iter().for_each(|slot| writer.set_pair(slot.after(number), pair));
     }
 }
 
 /// Makes `count` leaves from `slot` on what stands from `copy` on.
-pub(crate) fn copy_back<P: Platform>(writer: &Writer<'_, P>, (slot, copy): (Slot, Slot), count: usize) {
+pub(crate) fn copy_back<P: Platform>(writer: &Writer<'_, P>, (mut slot, mut copy): (Slot, Slot), count: usize) {
     let run = writer.platform.for_run();
     let run = Writer { platform: &run, is_marked: false, is_live: writer.is_live };
-    let mut number = 0;
-    while number < count {
-        if slot.after(number).is_even() && count - number >= TURNS {
-            for pair in (number..number + TURNS).step_by(2) {
-                run.set_pair(slot.after(pair), run.platform.load_pair(copy.after(pair)));
+    let mut left = count;
+    while left > 0 {
+        let turn = if slot.is_even() && left >= TURNS {
+            for number in (0..TURNS).step_by(2) {
+                run.set_pair(slot.after(number), run.platform.load_pair(copy.after(number)));
             }
-            number += TURNS;
+            TURNS
         } else {
-            run.make(slot.after(number), run.platform.load(copy.after(number)));
-            number += 1;
-        }
+            run.make(slot, run.platform.load(copy));
+            1
+        };
+        (slot, copy, left) = (slot.after(turn), copy.after(turn), left - turn);
     }
 }
