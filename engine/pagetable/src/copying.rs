@@ -175,8 +175,8 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
 ///
 /// A contiguous group whose members differ in what they permit is misprogrammed (RQTRPM). Where leaves change size in place, a CPU that meets
 /// it so finds what one of the members says, or a conflict, which the licence says is borne (RNGLXZ, RJQQTC): the members are edited as
-/// other leaves are, keep the Contiguous bit, and all of them are forgotten at the end. Elsewhere the members are broken first, those of all
-/// groups of a table at once:
+/// other leaves are, keep the Contiguous bit, and all of them are forgotten at the end. Elsewhere the members are broken first, those of as many
+/// tables at once as can be remembered:
 ///
 /// ```text
 ///   here    │ A │ A │ A │ A │ ──▶ │ - │ - │ - │ - │ ──▶ DSB ISHST · TLBIs · DSB ISH · ISB ──▶ │ a │ a │ a │ a │
@@ -243,9 +243,6 @@ impl<G: Granule, R: Regime, P: Platform> Copier<'_, G, R, P> {
             if leaf.is_table(level) {
                 break;
             }
-        }
-        if !self.broken.is_empty() {
-            self.make_again();
         }
         at
     }
@@ -345,6 +342,9 @@ impl<G: Granule, R: Regime, P: Platform> Copier<'_, G, R, P> {
 
     /// What is left is for the gather.
     fn finish(mut self) {
+        if !self.broken.is_empty() {
+            self.make_again();
+        }
         self.forget_stale();
         self.here.note_store();
     }

@@ -8,7 +8,7 @@
 use vmsa::{Bits, Descriptor};
 
 use super::Writer;
-use crate::alike::{TURNS, differences};
+use crate::alike::TURNS;
 use crate::platform::{Platform, Slot};
 
 /// Address bits above this may stand elsewhere in a descriptor than those below (LPA, LPA2).
@@ -40,7 +40,7 @@ pub(crate) fn copy_leading<P: Platform>(
     let together = (!leaf & ((1 << TOGETHER) - 1)) / step + 1;
     let most = together.min(most as u64) as usize;
     let mut count = 0;
-    while most - count >= TURNS && differences(run.platform, slot, leaf, step) == (0, 0) {
+    while most - count >= TURNS && are_leading(run.platform, slot, leaf, step) {
         if here == leaf {
             set_leading(&run, [into], there, step);
         } else if here == there {
@@ -53,6 +53,18 @@ pub(crate) fn copy_leading<P: Platform>(
         [leaf, here, there] = [leaf, here, there].map(|bits| bits.wrapping_add(TURNS as u64 * step));
     }
     count
+}
+
+/// Whether [`TURNS`] descriptors from `slot` on are `first` and what follows, each `step` above the one before.
+#[inline(always)]
+fn are_leading<P: Platform>(run: &P, slot: Slot, first: Bits, step: u64) -> bool {
+    let others = (0..TURNS).step_by(2).fold(0, |others, number| {
+        let [one, next] = run.load_pair(slot.after(number)).map(Descriptor::bits);
+        let expected = first.wrapping_add(number as u64 * step);
+        others | (one ^ expected) | (next ^ expected.wrapping_add(step))
+    });
+    // One branch asks for all: by itself the compiler makes one for each.
+    core::hint::black_box(others == 0)
 }
 
 /// Writes [`TURNS`] leaves from each of these slots on, the same everywhere.
@@ -76,15 +88,16 @@ pub(crate) fn copy_back<P: Platform>(writer: &Writer<'_, P>, (mut slot, mut copy
     let run = Writer { platform: &run, is_marked: false, is_live: writer.is_live };
     let mut left = count;
     while left > 0 {
-        let turn = if slot.is_even() && left >= TURNS {
+        let is_even = slot.is_even();
+        while is_even && left >= TURNS {
             for number in (0..TURNS).step_by(2) {
                 run.set_pair(slot.after(number), run.platform.load_pair(copy.after(number)));
             }
-            TURNS
-        } else {
+            (slot, copy, left) = (slot.after(TURNS), copy.after(TURNS), left - TURNS);
+        }
+        if left > 0 {
             run.make(slot, run.platform.load(copy));
-            1
-        };
-        (slot, copy, left) = (slot.after(turn), copy.after(turn), left - turn);
+            (slot, copy, left) = (slot.after(1), copy.after(1), left - 1);
+        }
     }
 }
