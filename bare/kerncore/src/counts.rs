@@ -137,6 +137,7 @@ impl<'w, W: Word> Counts<'w, W> {
     pub fn share_run(&self, pages: Range<usize>) {
         let mut at = pages.start;
         while at < pages.end {
+            at += self.share_folios(at..pages.end);
             at += self.share_pairs(at..pages.end);
             if at == pages.end {
                 return;
@@ -146,11 +147,27 @@ impl<'w, W: Word> Counts<'w, W> {
             if found & FOLIO == 0 {
                 word.fetch_add(1, Ordering::Relaxed);
                 at += 1;
-            } else if let Some(size) = self.whole(at, found, pages.end) {
-                // Somebody else may have been faster: then it is looked at once more.
-                at += if word.exchange(found, found + 1, Ordering::Relaxed) { size } else { 0 };
+            } else {
+                // Of a folio that was whole somebody else may have been faster: then it is looked at once more.
+                let _ = self.whole(at, found, pages.end);
             }
         }
+    }
+
+    /// The same of folios that are counted whole, up to the first that is not. How many pages those have.
+    fn share_folios(&self, pages: Range<usize>) -> usize {
+        let mut words = &self.words[pages];
+        let all = words.len();
+        while let Some(word) = words.first() {
+            let found = word.load(Ordering::Relaxed);
+            let size = 1 << order(found);
+            let is_whole = found & (FOLIO | FIRST | DISSOLVING) == FOLIO | FIRST && size <= words.len();
+            if !is_whole || !word.exchange(found, found + 1, Ordering::Relaxed) {
+                break;
+            }
+            words = &words[size..];
+        }
+        all - words.len()
     }
 
     /// The same of pages that count for themselves, two at once, up to the first that does not. How many those were.

@@ -53,7 +53,7 @@ pub(crate) fn count_alike<P: Platform>(
 /// What the first of [`TURNS`] descriptors differs in from `first`, and what others differ in from the first of them, each `step`
 /// above the one before: mostly nothing, for what is marked is marked all over.
 #[inline(always)]
-pub(crate) fn differences<P: Platform>(run: &P, slot: Slot, first: Bits, step: u64) -> (Bits, Bits) {
+fn differences<P: Platform>(run: &P, slot: Slot, first: Bits, step: u64) -> (Bits, Bits) {
     let [one, next] = run.load_pair(slot);
     let differences = (2..TURNS).step_by(2).fold(next.bits() ^ one.bits().wrapping_add(step), |some, number| {
         let [even, odd] = run.load_pair(slot.after(number));

@@ -11,7 +11,7 @@ use core::ops::{ControlFlow, Range};
 
 use vmsa::{Address, Descriptor, Geometry, Granule, LeafSize, Level, PhysAddr};
 
-use crate::alike::{TURNS, count_alike};
+use crate::alike::count_alike;
 use crate::backlog::Backlog;
 use crate::change::Refusal;
 use crate::changes::{Copied, Edit, Editor, RunEdit, Terms, Writer, copy_back, copy_leading};
@@ -22,7 +22,7 @@ use crate::platform::{Platform, Slot};
 use crate::regime::{Fields, Regime};
 use crate::table::PageTable;
 use crate::tables::Reserve;
-use crate::walk::{Next, Table, Visit};
+use crate::walk::{Next, Visit};
 
 /// Runs of broken members that wait for the TLBs at once, beside the first.
 const MORE_RUNS: usize = 7;
@@ -155,16 +155,19 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
         !is_across(start, start) && !is_across(end - 1, end)
     }
 
-    /// The table of `level` that holds the slot of `at`, made if it is not there.
-    fn table_for(&self, level: Level, at: u64, reserve: &mut Reserve, gather: &mut Gather<G, R>) -> Table {
+    /// The slot of `level` on the way to `at`, in a table that is made if it is not there.
+    fn slot_for(&self, level: Level, at: u64, reserve: &mut Reserve, gather: &mut Gather<G, R>) -> Slot {
         let nothing = Pieces { from: 0, to: 0, inside: None, outside: None };
+        let mut end = self.find_end(at, at + 1);
         for _ in self.geometry.start().number()..level.number() {
-            let end = self.find_end(at, at + 1);
-            if end.level < level {
-                Editor::new(Terms { table: self, licence: None }, reserve, gather).link(&end, &nothing);
+            if end.level >= level {
+                break;
             }
+            Editor::new(Terms { table: self, licence: None }, reserve, gather).link(&end, &nothing);
+            end = self.find_end(at, at + 1);
         }
-        self.table_at(level, at)
+        // An empty table may be in the slot.
+        if end.level == level { end.slot } else { self.table_at(level, at).slot::<G>(at) }
     }
 }
 
@@ -172,8 +175,8 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
 ///
 /// A contiguous group whose members differ in what they permit is misprogrammed (RQTRPM). Where leaves change size in place, a CPU that meets
 /// it so finds what one of the members says, or a conflict, which the licence says is borne (RNGLXZ, RJQQTC): the members are edited as
-/// other leaves are, keep the Contiguous bit, and all of them are forgotten at the end. Elsewhere the members are broken first, those of all
-/// groups of a table at once:
+/// other leaves are, keep the Contiguous bit, and all of them are forgotten at the end. Elsewhere the members are broken first, those of as many
+/// tables at once as can be remembered:
 ///
 /// ```text
 ///   here    │ A │ A │ A │ A │ ──▶ │ - │ - │ - │ - │ ──▶ DSB ISHST · TLBIs · DSB ISH · ISB ──▶ │ a │ a │ a │ a │
@@ -227,7 +230,7 @@ impl<G: Granule, R: Regime, P: Platform> Copier<'_, G, R, P> {
             let mut count = 1;
             if leaf.is_valid() {
                 let (there, reserve, nothing) = (self.there, &mut *self.reserve, &mut self.nothing);
-                let into = *into.get_or_insert_with(|| there.table_for(level, at, reserve, nothing).slot::<G>(at));
+                let into = *into.get_or_insert_with(|| there.slot_for(level, at, reserve, nothing));
                 let left = ((last - at) >> shift) as usize;
                 count = self.copy_leaves(&mut run, &writer, &Place { level, at, slot, into, leaf, left }, each);
             }
@@ -240,9 +243,6 @@ impl<G: Granule, R: Regime, P: Platform> Copier<'_, G, R, P> {
             if leaf.is_table(level) {
                 break;
             }
-        }
-        if !self.broken.is_empty() {
-            self.make_again();
         }
         at
     }
@@ -262,17 +262,16 @@ impl<G: Granule, R: Regime, P: Platform> Copier<'_, G, R, P> {
         let is_broken = self.is_breaking && leaf.is_contiguous() && there != leaf;
         let here = if is_broken { broken(leaf) } else { there };
         let (places, copied) = ((slot, into), Copied { leaf, here, there });
-        let is_by_many = left >= TURNS && slot.is_even() && run.is_by_many();
-        let is_leading = is_by_many
-            && match level {
-                // A constant, by which a page takes half the instructions.
-                Level::L3 => copy_leading(writer, places, copied, G::SIZE_BYTES),
-                _ => copy_leading(writer, places, copied, 1 << shift),
-            };
+        let leading = match level {
+            _ if !slot.is_even() || !run.is_by_many() => 0,
+            // A constant, by which a page takes half the instructions.
+            Level::L3 => copy_leading(writer, places, copied, (G::SIZE_BYTES, left)),
+            _ => copy_leading(writer, places, copied, (1 << shift, left)),
+        };
         let (count, is_stale);
-        if is_leading {
-            each(layout.output(there, shift), there, size, TURNS);
-            (count, is_stale) = (TURNS, here != leaf && writer.is_stale::<R::Attributes>(leaf, here));
+        if leading > 0 {
+            each(layout.output(there, shift), there, size, leading);
+            (count, is_stale) = (leading, here != leaf && writer.is_stale::<R::Attributes>(leaf, here));
         } else if is_broken {
             writer.replace(slot, leaf, broken);
             writer.make(into, there);
@@ -343,6 +342,9 @@ impl<G: Granule, R: Regime, P: Platform> Copier<'_, G, R, P> {
 
     /// What is left is for the gather.
     fn finish(mut self) {
+        if !self.broken.is_empty() {
+            self.make_again();
+        }
         self.forget_stale();
         self.here.note_store();
     }

@@ -15,7 +15,12 @@ use crate::tables::Reserve;
 /// Writes `count` descriptors that hold nothing, from `slot` on.
 pub(crate) fn fill_holes<P: Platform>(platform: &P, slot: Slot, count: usize) {
     let run = platform.for_run();
-    for_each::<32>(count, |index| run.store(slot.after(index), Descriptor::INVALID));
+    let single = |index| run.store(slot.after(index), Descriptor::INVALID);
+    let odd = usize::from(!slot.is_even()).min(count);
+    let pairs = (count - odd) / 2;
+    (0..odd).for_each(single);
+    for_each::<16>(pairs, |pair| run.store_pair(slot.after(odd + 2 * pair), [Descriptor::INVALID; 2]));
+    (odd + 2 * pairs..count).for_each(single);
 }
 
 /// Fills a new table for one slot of level `above` that starts at `start`, and those below it; returns the descriptor

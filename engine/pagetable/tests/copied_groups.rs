@@ -15,7 +15,9 @@ use vellum_vmsa::{
 };
 
 use crate::common::walkers::{Beside, Walkers};
-use crate::common::{DATA, GIB, KERNEL, PLAIN_KERNEL, Table, change, each_licence, leaves, live_at, map, read_only};
+use crate::common::{
+    DATA, GIB, KERNEL, MIB, PLAIN_KERNEL, Table, change, each_licence, leaves, live_at, map, read_only,
+};
 
 const NONE: Stage1Attributes = Stage1Attributes::empty();
 const READ_ONLY: Stage1Attributes = Stage1Attributes::READ_ONLY;
@@ -126,7 +128,7 @@ fn copies_groups<G: Granule>(level: Level, regime: El1, (licence, beside): (&Lic
     if is_in_place {
         assert_eq!((barriers(&steps), barriers(&finish)), (vec![], ends.to_vec()));
     } else {
-        // All groups of the table at once; at the end nothing is left but to make the new leaves visible.
+        // All groups at once; at the end nothing is left but to make the new leaves visible.
         assert_eq!((barriers(&steps), operations(&finish)), (ends.to_vec(), vec![ends[0], ends[2]]));
         let ended = steps.iter().position(|step| *step == Step::Maintain(Maintenance::DSB_ISH)).unwrap();
         let begun = steps.iter().position(|step| *step == Step::Maintain(Maintenance::DSB_ISHST)).unwrap();
@@ -181,6 +183,27 @@ fn what_stands_in_the_way_of_a_copy_of_groups_changes_nothing() {
         assert_eq!((slots(&table), slots(&there)), (before, vec![]));
         assert_eq!(stores(&memory.take_steps()).len(), 0);
     });
+}
+
+/// Runs of groups that wait for the TLBs are eight at the most, here one in each table, and one that is broken before they are made again.
+#[test]
+fn groups_of_eight_tables_are_broken_at_once() {
+    for (tables, rounds) in [(1, 1), (9, 1), (10, 2), (17, 2), (18, 3)] {
+        let (memory, bytes) = (Memory::new(), tables * 2 * MIB);
+        let groups = map(0, bytes, 1 << 46, LeafSize::group(Level::L3));
+        let mut table = live_at(&memory, shape::<Granule4K>(), PLAIN_KERNEL, &[groups]);
+        let mut there = empty::<Granule4K>(&memory, PLAIN_KERNEL);
+        let (mut reserve, mut gather) = (Reserve::new(), table.gather());
+        memory.supply::<Granule4K>(&mut reserve, tables as usize + 2);
+        let _ = memory.take_steps();
+        let window = ();
+        let edit = CopyEdit { set: READ_ONLY, clear: NONE, licence: Some(&Licence::break_before_make(&window)) };
+        table.copy_to(&mut there, range(0, bytes), edit, &mut reserve, &mut gather, |_, _, _, _| {}).unwrap();
+        let ends = memory.take_steps().iter().filter(|step| **step == Step::Maintain(Maintenance::DSB_ISH)).count();
+        assert_eq!((ends, leaves(&table)), (rounds, leaves(&there)), "{tables} tables");
+        assert!(leaves(&table).iter().all(|(_, _, leaf)| leaf.bits() & READ_ONLY.bits() != 0));
+        let _ = gather.finish(&memory);
+    }
 }
 
 /// Where nobody walks, groups need no licence, and are not broken.

@@ -1,5 +1,6 @@
 //! The first process: files, then its program, then all CPUs run threads until there are none.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -173,7 +174,7 @@ fn begin(wanted: Wanted) -> Result<(), &'static str> {
         space,
         files: Arc::new(Lock::new(files)),
         folder: Arc::new(Lock::new(tree::root())),
-        actions: Arc::new(Lock::new([Action::default(); SIGNALS])),
+        actions: Arc::new(Lock::new(Box::new([Action::default(); SIGNALS]))),
         image: Image::default(),
         parent: 0,
         group: 0,
@@ -199,7 +200,7 @@ fn begin(wanted: Wanted) -> Result<(), &'static str> {
         run::run(frame);
     };
     let task = Task::new(&process, 0);
-    let thread = task.thread(number, Simd::ZERO, 0, alloc::boxed::Box::new(body));
+    let thread = task.thread(number, Simd::ZERO, 0, Box::new(body));
     let thread = thread.ok_or("there is no memory for a stack")?;
     process.life.with(|life| life.threads.push(thread.clone()));
     queue::add(thread);

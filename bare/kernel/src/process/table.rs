@@ -1,5 +1,6 @@
 //! Processes, and all of them by number.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -75,7 +76,7 @@ pub(crate) struct Process {
     pub(crate) files: Arc<Lock<Descriptors>>,
     pub(crate) folder: Arc<Lock<Arc<Inode>>>,
     pub(crate) umask: AtomicU32,
-    pub(crate) actions: Arc<Lock<[Action; SIGNALS]>>,
+    pub(crate) actions: Arc<Lock<Box<[Action; SIGNALS]>>>,
     pub(crate) pending: Pending,
     pub(crate) life: Lock<Life>,
     pub(crate) image: Lock<Image>,
@@ -163,7 +164,7 @@ pub(crate) struct New {
     pub(crate) space: Arc<dyn Space>,
     pub(crate) files: Arc<Lock<Descriptors>>,
     pub(crate) folder: Arc<Lock<Arc<Inode>>>,
-    pub(crate) actions: Arc<Lock<[Action; SIGNALS]>>,
+    pub(crate) actions: Arc<Lock<Box<[Action; SIGNALS]>>>,
     pub(crate) image: Image,
     pub(crate) parent: i32,
     pub(crate) group: i32,

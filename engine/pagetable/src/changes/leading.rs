@@ -8,7 +8,7 @@
 use vmsa::{Bits, Descriptor};
 
 use super::Writer;
-use crate::alike::{TURNS, differences};
+use crate::alike::TURNS;
 use crate::platform::{Platform, Slot};
 
 /// Address bits above this may stand elsewhere in a descriptor than those below (LPA, LPA2).
@@ -24,53 +24,80 @@ pub(crate) struct Copied {
     pub(crate) there: Descriptor,
 }
 
-/// Edits [`TURNS`] leaves from `slot` on, of which the first was read, and copies them to `into`, if each is `step` above the one before. Says
-/// whether they are; if not, nothing is stored. Of leaves that hardware marks each is exchanged: they are not for this.
+/// Edits leaves from `slot` on, of which the first was read, and copies them to `into`: [`TURNS`] at a time, `most` of them at the most, as long as
+/// each is `step` above the one before. How many. Of leaves that hardware marks each is exchanged: they are not for this.
 #[inline(always)]
 pub(crate) fn copy_leading<P: Platform>(
     writer: &Writer<'_, P>,
-    (slot, into): (Slot, Slot),
+    (mut slot, mut into): (Slot, Slot),
     copied: Copied,
-    step: u64,
-) -> bool {
+    (step, most): (u64, usize),
+) -> usize {
     let run = writer.platform.for_run();
-    let Copied { leaf, here, there } = copied;
-    let (first, others) = differences(&run, slot, leaf.bits(), step);
-    // What is carried into other bits on the way would be edited with them.
-    let carried = (leaf.bits() ^ leaf.bits().wrapping_add((TURNS as u64 - 1) * step)) >> TOGETHER;
-    if first | others | carried != 0 {
-        return false;
-    }
     let run = Writer { platform: &run, is_marked: false, is_live: writer.is_live };
-    if here != leaf {
-        set_leading(&run, slot, here.bits(), step);
+    let [mut leaf, mut here, mut there] = [copied.leaf, copied.here, copied.there].map(Descriptor::bits);
+    // What is carried into other bits on the way would be edited with them.
+    let together = (!leaf & ((1 << TOGETHER) - 1)) / step + 1;
+    let most = together.min(most as u64) as usize;
+    let mut count = 0;
+    while most - count >= TURNS && are_leading(run.platform, slot, leaf, step) {
+        if here == leaf {
+            set_leading(&run, [into], there, step);
+        } else if here == there {
+            set_leading(&run, [slot, into], there, step);
+        } else {
+            set_leading(&run, [slot], here, step);
+            set_leading(&run, [into], there, step);
+        }
+        (slot, into, count) = (slot.after(TURNS), into.after(TURNS), count + TURNS);
+        [leaf, here, there] = [leaf, here, there].map(|bits| bits.wrapping_add(TURNS as u64 * step));
     }
-    set_leading(&run, into, there.bits(), step);
-    true
+    count
 }
 
+/// Whether [`TURNS`] descriptors from `slot` on are `first` and what follows, each `step` above the one before.
 #[inline(always)]
-fn set_leading<P: Platform>(writer: &Writer<'_, P>, slot: Slot, first: Bits, step: u64) {
+fn are_leading<P: Platform>(run: &P, slot: Slot, first: Bits, step: u64) -> bool {
+    let others = (0..TURNS).step_by(2).fold(0, |others, number| {
+        let [one, next] = run.load_pair(slot.after(number)).map(Descriptor::bits);
+        let expected = first.wrapping_add(number as u64 * step);
+        others | (one ^ expected) | (next ^ expected.wrapping_add(step))
+    });
+    // One branch asks for all: by itself the compiler makes one for each.
+    core::hint::black_box(others == 0)
+}
+
+/// Writes [`TURNS`] leaves from each of these slots on, the same everywhere.
+#[inline(always)]
+fn set_leading<P: Platform, const PLACES: usize>(
+    writer: &Writer<'_, P>,
+    slots: [Slot; PLACES],
+    first: Bits,
+    step: u64,
+) {
     for number in (0..TURNS).step_by(2) {
-        let leaf = first + number as u64 * step;
-        writer.set_pair(slot.after(number), [Descriptor::new(leaf), Descriptor::new(leaf + step)]);
+        let leaf = first.wrapping_add(number as u64 * step);
+        let pair = [leaf, leaf.wrapping_add(step)].map(Descriptor::new);
+        slots.iter().for_each(|slot| writer.set_pair(slot.after(number), pair));
     }
 }
 
 /// Makes `count` leaves from `slot` on what stands from `copy` on.
-pub(crate) fn copy_back<P: Platform>(writer: &Writer<'_, P>, (slot, copy): (Slot, Slot), count: usize) {
+pub(crate) fn copy_back<P: Platform>(writer: &Writer<'_, P>, (mut slot, mut copy): (Slot, Slot), count: usize) {
     let run = writer.platform.for_run();
     let run = Writer { platform: &run, is_marked: false, is_live: writer.is_live };
-    let mut number = 0;
-    while number < count {
-        if slot.after(number).is_even() && count - number >= TURNS {
-            for pair in (number..number + TURNS).step_by(2) {
-                run.set_pair(slot.after(pair), run.platform.load_pair(copy.after(pair)));
+    let mut left = count;
+    while left > 0 {
+        let is_even = slot.is_even();
+        while is_even && left >= TURNS {
+            for number in (0..TURNS).step_by(2) {
+                run.set_pair(slot.after(number), run.platform.load_pair(copy.after(number)));
             }
-            number += TURNS;
-        } else {
-            run.make(slot.after(number), run.platform.load(copy.after(number)));
-            number += 1;
+            (slot, copy, left) = (slot.after(TURNS), copy.after(TURNS), left - TURNS);
+        }
+        if left > 0 {
+            run.make(slot, run.platform.load(copy));
+            (slot, copy, left) = (slot.after(1), copy.after(1), left - 1);
         }
     }
 }

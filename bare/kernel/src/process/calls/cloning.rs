@@ -198,12 +198,17 @@ fn child(call: &Call, number: i32, flags: u64, end_signal: i32) -> Result<Arc<Pr
         0 => Arc::new(Lock::new(parent.folder())),
         _ => parent.folder.clone(),
     };
-    let mut actions: [Action; _] = parent.actions.with(|actions| *actions);
-    if flags & CLONE_CLEAR_SIGHAND != 0 {
-        let handled = actions.iter_mut().filter(|action| action.is_handled());
-        handled.for_each(|action| *action = Action::default());
-    }
-    let actions = if flags & CLONE_SIGHAND != 0 { parent.actions.clone() } else { Arc::new(Lock::new(actions)) };
+    let actions = match flags & CLONE_SIGHAND {
+        0 => {
+            let mut actions = parent.actions.with(|actions| actions.clone());
+            if flags & CLONE_CLEAR_SIGHAND != 0 {
+                let handled = actions.iter_mut().filter(|action| action.is_handled());
+                handled.for_each(|action| *action = Action::default());
+            }
+            Arc::new(Lock::new(actions))
+        }
+        _ => parent.actions.clone(),
+    };
     let (group, session, grandparent) = parent.life.with(|life| (life.group, life.session, life.parent));
     let new = New {
         number,
