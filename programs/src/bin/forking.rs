@@ -67,7 +67,15 @@ fn own_again(page: u64) {
         Some(child) => _ = wait(child),
         None => exit(0),
     };
-    println!("one's own again: {}", (0..50).filter(|_| is_own() && { ends(); is_own() }).count());
+    println!(
+        "one's own again: {}",
+        (0..50)
+            .filter(|_| is_own() && {
+                ends();
+                is_own()
+            })
+            .count()
+    );
 }
 
 fn copies(page: u64) {

@@ -22,11 +22,11 @@ pub(crate) const ROOMS: &[Room] = &[
     room("machine", 19_420, &["seed"]),
     room("terminal", 400, &[]),
     // Layer 1.
-    room("vellum-pagetable", 17_800, &["vellum-vmsa"]),
+    room("vellum-pagetable", 17_950, &["vellum-vmsa"]),
     room("a64", 2_220, &["machine"]),
     // Layer 2.
     room("vellum-linearmap", 5_080, &["vellum-vmsa", "vellum-pagetable"]),
-    room("vellum-userspace", 10_800, &["vellum-vmsa", "vellum-pagetable"]),
+    room("vellum-userspace", 11_000, &["vellum-vmsa", "vellum-pagetable"]),
     room("litmus", 5_920, &["a64", "machine", "terminal"]),
     room("moncore", 2_030, &["vellum-vmsa", "kerncore", "seed"]),
     // Layer 3. `checks` and `code` are where the engine and the machine meet, and the only places.
@@ -67,12 +67,12 @@ pub(crate) const ROOMS: &[Room] = &[
     room("zoo", 1_730, &["checks", "machine", "terminal"]),
     room("logic", 2_300, &["seed", "terminal"]),
     room("xtask", 14_000, &[]),
-    room("programs", 7_150, &[]),
+    room("programs", 7_250, &[]),
     room("bench", 3_450, &["vellum-vmsa", "vellum-pagetable", "vellum-linearmap", "seed"]),
 ];
 
 /// Lines of all crates together.
-pub(crate) const ALL_LINES: usize = 179_300;
+pub(crate) const ALL_LINES: usize = 179_600;
 
 /// What the tests of every crate may use, whatever the crate itself may.
 pub(crate) const FOR_TESTS: &[&str] = &["seed", "a64"];
