@@ -139,15 +139,17 @@ fn tell_parent(process: &Arc<Process>, status: i32) {
         return process.forget();
     };
     let action = parent.actions.with(|actions| actions[SIGCHLD.index()]);
+    let is_unwaited = signal == SIGCHLD.number() && (action.handler == 1 || action.flags & SA_NOCLDWAIT != 0);
+    process.life.with(|life| life.is_told = !is_unwaited);
     if let Some(signal) = Signal::new(signal as u64) {
         // Who ignores it is sent none, be it that the signal is masked.
         let is_ignored = signal == SIGCHLD && action.handler == 1;
         if !is_ignored {
             parent.send(signal, Info::of_child(process.number, News::Over(status)));
         }
-        if signal == SIGCHLD && (action.handler == 1 || action.flags & SA_NOCLDWAIT != 0) {
-            process.forget();
-        }
+    }
+    if is_unwaited {
+        process.forget();
     }
     parent.waiters.wake_all();
 }

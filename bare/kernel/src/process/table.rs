@@ -34,6 +34,8 @@ pub(crate) struct Life {
     pub(crate) status: Option<i32>,
     /// Every thread has ended.
     pub(crate) is_over: bool,
+    /// Its parent has been told of that, and may wait for it: never where the parent ignores SIGCHLD.
+    pub(crate) is_told: bool,
     /// The signal that the parent is told its end by; 0 for none.
     pub(crate) end_signal: i32,
     /// By ended threads, and by children that were waited for.
@@ -186,6 +188,7 @@ impl Process {
             threads: Vec::new(),
             status: None,
             is_over: false,
+            is_told: false,
             end_signal,
             spent: Spent::default(),
             spent_by_children: Spent::default(),

@@ -146,7 +146,7 @@ fn wait_for(
 ) -> Result<Option<(Arc<Process>, News)>, Errno> {
     let process = call.process();
     let wants = |which: u64| options & which != 0;
-    let news = |child: &Process| match child.life.with(|life| life.is_over.then_some(life.status.unwrap_or(0))) {
+    let news = |child: &Process| match child.life.with(|life| life.is_told.then_some(life.status.unwrap_or(0))) {
         Some(status) => wants(WEXITED).then_some(News::Over(status)),
         None => child.stops.news(wants(WSTOPPED), wants(WCONTINUED), wants(WNOWAIT)),
     };
