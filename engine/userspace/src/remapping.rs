@@ -195,6 +195,7 @@ impl<E: Embedder> State<E> {
             return Err(Error::NoMemory.into());
         }
         self.remove_checked(editing, &target, supply)?;
+        // A hole that a fault has found there may be in a table that comes free with the pages.
         self.version += 1;
         let has_pages = self.move_pages(editing, &kept, start, &mut leaves, supply)?;
         if let Backing::Anonymous { origin } = &mut moved.backing {
