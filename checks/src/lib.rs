@@ -8,6 +8,7 @@
 //! `cpu.rs` is the only place here where the engine and the machine meet; `linear.rs` is a kernel that has a linear map there.
 #![forbid(unsafe_code)]
 
+pub mod asking;
 pub mod calling;
 pub mod check;
 pub mod content;

@@ -1,12 +1,10 @@
 //! Programs that share the words of pages, one step at a time, in every order there is.
 //!
-//! A program is real code, which asks for each access. It runs anew for each state, from the last step of its part on, by what it was told
-//! since then, as far as the first access of which it was not told.
+//! A program is real code, which asks for each access (`checks::asking`).
 
-use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, HashSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::collections::HashSet;
+
+use checks::asking::{self, Node, fingerprint, next_ask};
 
 /// More states than anything here has: a program that turns in circles ends here.
 const MOST_STATES: usize = 3_000_000;
@@ -31,30 +29,13 @@ pub(crate) enum Ask {
     Begin(usize),
 }
 
-/// A CPU that runs a program.
-pub(crate) struct Cpu {
-    told: Vec<u32>,
-    count: Cell<usize>,
-    asked: RefCell<Option<Ask>>,
-}
+pub(crate) type Cpu = asking::Cpu<Ask, u32>;
+type Tree<'a> = asking::Tree<'a, Ask, u32>;
 
-impl Cpu {
-    pub(crate) fn ask(&self, what: Ask) -> u32 {
-        let Some(answer) = self.told.get(self.count.get()) else {
-            *self.asked.borrow_mut() = Some(what);
-            resume_unwind(Box::new(()))
-        };
-        self.count.set(self.count.get() + 1);
-        *answer
-    }
-}
-
-/// Where a program stands: what it was told in this step, and what it asks for next, unless it is at its end.
-#[derive(Clone, Hash, Debug, Default)]
+/// Where a program stands.
+#[derive(Clone, Hash, Debug)]
 struct Thread {
-    step: usize,
-    told: Vec<u32>,
-    ask: Option<Ask>,
+    node: Node,
     /// How often it has each page.
     has: Vec<i8>,
 }
@@ -79,25 +60,23 @@ pub(crate) struct System<'a> {
     pub(crate) holders: &'a dyn Fn(&[u32], usize) -> u32,
 }
 
-/// What each CPU asks for at each step, by what it was told.
-type Asked = HashMap<(usize, usize, Vec<u32>), Result<Option<Ask>, String>>;
-
 impl System<'_> {
     /// Every state that can be reached: how many, or what is wrong in one.
     pub(crate) fn explore(&self) -> Result<usize, String> {
-        let (first, mut asked) = (self.first()?, Asked::new());
-        let mut open = vec![self.with_asks(first, &mut asked)?];
+        let mut tree = Tree::new(self.run);
+        let mut open = vec![self.first(&mut tree)?];
         let mut seen = HashSet::from([fingerprint(&open[0])]);
         while let Some(state) = open.pop() {
-            let asks: Vec<_> = (0..self.cpus).filter_map(|cpu| Some((cpu, state.threads[cpu].ask?))).collect();
+            let asks = state.threads.iter().map(|thread| tree.ask(thread.node)).enumerate();
+            let asks: Vec<_> = asks.filter_map(|(cpu, ask)| Some((cpu, ask?))).collect();
             if asks.is_empty() {
                 self.check_end(&state).map_err(|what| format!("{what}: {state:x?}"))?;
             }
             for (cpu, ask) in asks {
                 let mut next = state.clone();
                 let told = next.make(cpu, ask).map_err(|what| format!("{what}: {ask:x?} of {cpu}: {state:x?}"))?;
-                next.threads[cpu].told.push(told);
-                let next = self.with_asks(next, &mut asked)?;
+                let node = tree.tell(state.threads[cpu].node, told).map_err(|what| format!("{what}: {state:x?}"))?;
+                next.threads[cpu].node = begun(&mut tree, cpu, node)?;
                 if seen.insert(fingerprint(&next)) {
                     open.push(next);
                 }
@@ -109,26 +88,16 @@ impl System<'_> {
         Ok(seen.len())
     }
 
-    fn first(&self) -> Result<State, String> {
-        let threads = vec![Thread { has: vec![self.has; self.pages], ..Thread::default() }; self.cpus];
+    fn first(&self, tree: &mut Tree<'_>) -> Result<State, String> {
+        let thread = |cpu| {
+            let node = tree.begin(cpu, 0)?;
+            Ok(Thread { node: begun(tree, cpu, node)?, has: vec![self.has; self.pages] })
+        };
+        let threads = (0..self.cpus).map(thread).collect::<Result<_, String>>()?;
         let mut state = State { words: vec![0; self.pages], is_free: vec![false; self.pages], threads };
         let mut told = Vec::new();
         while let Some(ask) = next_ask(&told, self.boot)? {
             told.push(state.make(0, ask)?);
-        }
-        Ok(state)
-    }
-
-    fn with_asks(&self, mut state: State, asked: &mut Asked) -> Result<State, String> {
-        for (cpu, thread) in state.threads.iter_mut().enumerate() {
-            loop {
-                let ask = asked.entry((cpu, thread.step, thread.told.clone()));
-                let ask = ask.or_insert_with(|| next_ask(&thread.told, |it| (self.run)(it, cpu, thread.step)));
-                thread.ask = ask.clone().map_err(|what| format!("{what}: {thread:x?}"))?;
-                // Nobody else notices.
-                let Some(Ask::Begin(step)) = thread.ask else { break };
-                (thread.step, thread.told) = (step, Vec::new());
-            }
         }
         Ok(state)
     }
@@ -200,25 +169,10 @@ impl State {
     }
 }
 
-/// What a program asks for that was told so much, if it has not come to its end.
-fn next_ask(told: &[u32], run: impl FnOnce(&Cpu)) -> Result<Option<Ask>, String> {
-    let cpu = Cpu { told: told.to_vec(), count: Cell::new(0), asked: RefCell::new(None) };
-    let ended = catch_unwind(AssertUnwindSafe(|| run(&cpu)));
-    match (cpu.asked.into_inner(), ended) {
-        (None, Err(what)) => {
-            let text = what.downcast_ref::<&str>().map(|text| (*text).to_owned());
-            Err(what.downcast::<String>().map_or(text.unwrap_or_else(|| "it panics".into()), |text| *text))
-        }
-        (asked, _) => Ok(asked),
+/// Where a CPU stands that has begun the next step of its part, which nobody else notices.
+fn begun(tree: &mut Tree<'_>, cpu: usize, mut node: Node) -> Result<Node, String> {
+    while let Some(Ask::Begin(step)) = tree.ask(node) {
+        node = tree.begin(cpu, step)?;
     }
-}
-
-/// What tells a state from all others: of a million two agree in these 128 bits by a chance of one in 10^26.
-fn fingerprint(state: &State) -> u128 {
-    let half = |salt: u64| {
-        let mut hasher = DefaultHasher::new();
-        (salt, state).hash(&mut hasher);
-        u128::from(hasher.finish())
-    };
-    half(0) << 64 | half(1)
+    Ok(node)
 }

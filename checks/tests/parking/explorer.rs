@@ -1,13 +1,10 @@
 //! Programs that share words, one step at a time, in every order there is.
 //!
-//! A program is real code, which asks for each step. It runs anew for each state, from its last mark on, by what it was told since
-//! then, as far as the first step of which it was not told.
+//! A program is real code, which asks for each step (`checks::asking`).
 
-use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, HashSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::collections::HashSet;
+
+use checks::asking::{self, Node, fingerprint, next_ask};
 
 /// More states than anything here has: a program that turns in circles ends here.
 const MOST_STATES: usize = 1_000_000;
@@ -39,6 +36,17 @@ pub(crate) enum Ask {
     Change(u64),
 }
 
+/// An answer: what these bits of a word were.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Told {
+    pub(crate) value: u64,
+    word: usize,
+    bits: u64,
+}
+
+pub(crate) type Cpu = asking::Cpu<Ask, Told>;
+type Tree<'a> = asking::Tree<'a, Ask, Told>;
+
 /// When patience is out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Patience {
@@ -49,44 +57,10 @@ pub(crate) enum Patience {
     Short,
 }
 
-/// A CPU that runs a program.
-pub(crate) struct Cpu {
-    told: Vec<Told>,
-    count: Cell<usize>,
-    asked: RefCell<Option<Ask>>,
-}
-
-impl Cpu {
-    pub(crate) fn ask(&self, what: Ask) -> u64 {
-        let Some(answer) = self.told.get(self.count.get()) else {
-            *self.asked.borrow_mut() = Some(what);
-            resume_unwind(Box::new(()))
-        };
-        self.count.set(self.count.get() + 1);
-        answer.value
-    }
-
-    /// How many answers it has had.
-    pub(crate) fn mark(&self) -> usize {
-        self.count.get()
-    }
-}
-
-/// An answer: what these bits of a word were.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-struct Told {
-    value: u64,
-    word: usize,
-    bits: u64,
-}
-
-/// Where a program stands.
-#[derive(Clone, Hash, Debug, Default)]
+/// Where a CPU stands.
+#[derive(Clone, Hash, Debug)]
 struct Thread {
-    step: usize,
-    told: Vec<Told>,
-    /// What it asks for next, which the others tell.
-    ask: Option<Ask>,
+    node: Node,
     /// Words that it has stored, in order, which no other CPU sees yet.
     late: Vec<(usize, u64)>,
 }
@@ -121,25 +95,19 @@ pub(crate) struct System<'a> {
     pub(crate) rests: usize,
 }
 
-/// What each CPU at each step asks for, by what it was told.
-type Asked = HashMap<(usize, usize), HashMap<Vec<Told>, Result<Ask, String>>>;
-
 impl System<'_> {
     /// Every state that can be reached: how many, or what is wrong in one.
     pub(crate) fn explore(&self) -> Result<usize, String> {
-        let (mut first, mut asked) = (self.first()?, Asked::new());
-        for (cpu, thread) in first.threads.iter_mut().enumerate() {
-            self.set_ask(&mut asked, thread, cpu)?;
-        }
-        let (mut open, mut seen) = (Vec::new(), HashSet::from([first.fingerprint()]));
+        let mut tree = Tree::new(self.run);
+        let first = self.first(&mut tree)?;
+        let (mut open, mut seen) = (Vec::new(), HashSet::from([fingerprint(&first)]));
         open.push(first);
         while let Some(state) = open.pop() {
-            for (cpu, mut next) in self.nexts(&state).map_err(|what| format!("{what}: {state:x?}"))? {
-                self.set_ask(&mut asked, &mut next.threads[cpu], cpu).map_err(|what| format!("{what}: {next:x?}"))?;
+            for next in self.nexts(&mut tree, &state).map_err(|what| format!("{what}: {state:x?}"))? {
                 if next.must & !next.off != 0 {
                     return Err(format!("a CPU walks what changes: {next:x?}"));
                 }
-                if seen.insert(next.fingerprint()) {
+                if seen.insert(fingerprint(&next)) {
                     open.push(next);
                 }
             }
@@ -150,22 +118,26 @@ impl System<'_> {
         Ok(seen.len())
     }
 
-    /// What may be next, and who has made that step.
-    fn nexts(&self, state: &State) -> Result<Vec<(usize, State)>, String> {
-        let asks = || state.threads.iter().enumerate().filter_map(|(cpu, thread)| Some((cpu, thread.ask?)));
+    /// What may be next.
+    fn nexts(&self, tree: &mut Tree<'_>, state: &State) -> Result<Vec<State>, String> {
+        let asks = state.threads.iter().map(|thread| tree.ask(thread.node).ok_or("it has ended"));
+        let asks = asks.enumerate().map(|(cpu, ask)| Ok((cpu, ask?))).collect::<Result<Vec<_>, String>>()?;
         // What nobody else notices is done at once.
-        let private = asks().find(|(_, ask)| self.is_private(*ask));
-        let steps = private.map_or_else(|| asks().collect(), |private| vec![private]);
-        let after = |(cpu, ask)| Some((cpu, state.after(cpu, ask, self.locked)?));
-        let mut nexts: Vec<_> = steps.into_iter().filter_map(after).collect();
+        let private = asks.iter().position(|(_, ask)| self.is_private(*ask));
+        let steps = private.map_or(&asks[..], |cpu| &asks[cpu..=cpu]);
+        let mut nexts = Vec::new();
+        for (cpu, ask) in steps {
+            nexts.extend(state.after(tree, *cpu, *ask, self.locked)?);
+        }
         if private.is_none() {
-            nexts.extend((0..self.cpus).filter_map(|cpu| Some((cpu, state.seen(cpu)?))));
+            nexts.extend((0..self.cpus).filter_map(|cpu| state.seen(cpu)));
         }
         if self.patience == Patience::Short || self.patience == Patience::Long && nexts.is_empty() {
-            let waiting = asks().filter(|(_, ask)| matches!(ask, Ask::WaitOrGiveUp(_)));
-            nexts.extend(waiting.map(|(cpu, _)| (cpu, state.answered(cpu))));
+            for (cpu, _) in asks.iter().filter(|(_, ask)| matches!(ask, Ask::WaitOrGiveUp(_))) {
+                nexts.push(state.answered(tree, *cpu)?);
+            }
         }
-        match nexts.is_empty() && !(0..self.cpus).all(|cpu| self.is_through(state, cpu)) {
+        match nexts.is_empty() && !(0..self.cpus).all(|cpu| self.is_through(tree, state, cpu)) {
             true => Err("all wait for ever".into()),
             false => Ok(nexts),
         }
@@ -180,101 +152,69 @@ impl System<'_> {
         }
     }
 
-    fn first(&self) -> Result<State, String> {
-        let threads = vec![Thread::default(); self.cpus];
-        let mut first =
-            State { words: vec![0; self.words], threads: threads.clone(), off: self.off, must: 0, events: 0 };
-        while let Some(ask) = next_ask(&first.threads[0].told, self.boot)? {
-            first = first.after(0, ask, !0).ok_or("boot waits")?;
+    fn first(&self, tree: &mut Tree<'_>) -> Result<State, String> {
+        let mut words = vec![0; self.words];
+        let mut told = Vec::new();
+        while let Some(ask) = next_ask(&told, self.boot)? {
+            let (word, bits, after) = match ask {
+                Ask::Load(word) => (word, !0, words[word]),
+                Ask::Store(word, value) => (word, 0, value),
+                Ask::Or(word, bits) => (word, bits, words[word] | bits),
+                Ask::And(word, bits) => (word, !bits, words[word] & bits),
+                _ => return Err("boot waits".into()),
+            };
+            told.push(Told { value: words[word] & bits, word, bits });
+            words[word] = after;
         }
-        Ok(State { threads, ..first })
+        let begin = |cpu| Ok(Thread { node: tree.begin(cpu, 0)?, late: Vec::new() });
+        let threads = (0..self.cpus).map(begin).collect::<Result<_, String>>()?;
+        Ok(State { words, threads, off: self.off, must: 0, events: 0 })
     }
 
-    fn is_through(&self, state: &State, cpu: usize) -> bool {
-        state.words[self.rests] == 0 && (self.may_end)(cpu, state.threads[cpu].step, state.off >> cpu & 1 == 1)
-    }
-
-    fn set_ask(&self, asked: &mut Asked, thread: &mut Thread, cpu: usize) -> Result<(), String> {
-        let Thread { step, told, .. } = &thread;
-        let asked = asked.entry((cpu, *step)).or_default();
-        let ask = match asked.get(&told[..]) {
-            Some(ask) => ask.clone(),
-            None => {
-                let ask = next_ask(told, |it| (self.run)(it, cpu, *step));
-                let ask = ask.and_then(|ask| ask.ok_or_else(|| "it has ended".into()));
-                asked.insert(told.clone(), ask.clone());
-                ask
-            }
-        };
-        thread.ask = Some(ask?);
-        Ok(())
-    }
-}
-
-/// What a program asks for that was told so much, if it has not come to its end.
-fn next_ask(told: &[Told], run: impl FnOnce(&Cpu)) -> Result<Option<Ask>, String> {
-    let cpu = Cpu { told: told.to_vec(), count: Cell::new(0), asked: RefCell::new(None) };
-    let ended = catch_unwind(AssertUnwindSafe(|| run(&cpu)));
-    match (cpu.asked.into_inner(), ended) {
-        (None, Err(what)) => Err(what.downcast::<String>().map_or_else(|_| "it panics".into(), |text| *text)),
-        (asked, _) => Ok(asked),
+    fn is_through(&self, tree: &Tree<'_>, state: &State, cpu: usize) -> bool {
+        let step = tree.step(state.threads[cpu].node);
+        state.words[self.rests] == 0 && (self.may_end)(cpu, step, state.off >> cpu & 1 == 1)
     }
 }
 
 impl State {
-    /// What tells it from all others: of a million states two agree in these 128 bits by a chance of one in 10^26.
-    fn fingerprint(&self) -> u128 {
-        let half = |salt: u64| {
-            let mut hasher = DefaultHasher::new();
-            (salt, self).hash(&mut hasher);
-            u128::from(hasher.finish())
-        };
-        half(0) << 64 | half(1)
-    }
-
     /// What is after a step of `cpu`, if it can make that. Of `locked` words no other CPU notices when they are stored.
-    fn after(&self, cpu: usize, ask: Ask, locked: u64) -> Option<Self> {
+    fn after(&self, tree: &mut Tree<'_>, cpu: usize, ask: Ask, locked: u64) -> Result<Option<Self>, String> {
         let is_all_seen = self.threads[cpu].late.is_empty();
-        Some(match ask {
-            Ask::Load(word) => self.told(cpu, Told { value: self.found(cpu, word), word, bits: !0 }),
-            Ask::Store(word, value) if locked >> word & 1 == 1 => self.stored(cpu, word, 0, value),
+        Ok(Some(match ask {
+            Ask::Load(word) => self.told(tree, cpu, Told { value: self.found(cpu, word), word, bits: !0 })?,
+            Ask::Store(word, value) if locked >> word & 1 == 1 => self.stored(tree, cpu, word, 0, value)?,
             Ask::Store(word, value) => {
-                let mut next = self.answered(cpu);
+                let mut next = self.answered(tree, cpu)?;
                 next.threads[cpu].late.push((word, value));
                 next
             }
-            Ask::Or(word, _) | Ask::And(word, _) if !is_all_seen && locked >> word & 1 == 0 => return None,
-            Ask::Complete if !is_all_seen => return None,
-            Ask::WaitForEvent(_) if self.events >> cpu & 1 == 0 => return None,
-            Ask::Or(word, bits) => self.stored(cpu, word, bits, self.words[word] | bits),
-            Ask::And(word, bits) => self.stored(cpu, word, !bits, self.words[word] & bits),
-            Ask::Wait(mark) | Ask::WaitOrGiveUp(mark) if !self.is_news(cpu, mark) => return None,
+            Ask::Or(word, _) | Ask::And(word, _) if !is_all_seen && locked >> word & 1 == 0 => return Ok(None),
+            Ask::Complete if !is_all_seen => return Ok(None),
+            Ask::WaitForEvent(_) if self.events >> cpu & 1 == 0 => return Ok(None),
+            Ask::Or(word, bits) => self.stored(tree, cpu, word, bits, self.words[word] | bits)?,
+            Ask::And(word, bits) => self.stored(tree, cpu, word, !bits, self.words[word] & bits)?,
+            Ask::Wait(mark) | Ask::WaitOrGiveUp(mark) if !self.is_news(tree, cpu, mark) => return Ok(None),
             Ask::Again(mark) | Ask::Wait(mark) | Ask::WaitOrGiveUp(mark) => {
-                let mut next = self.clone();
-                next.threads[cpu].told.truncate(mark);
-                next
+                self.at(cpu, tree.back(self.threads[cpu].node, mark))
             }
-            Ask::Complete => self.answered(cpu),
-            Ask::Send => Self { events: (1 << self.threads.len()) - 1, ..self.answered(cpu) },
+            Ask::Complete => self.answered(tree, cpu)?,
+            Ask::Send => Self { events: (1 << self.threads.len()) - 1, ..self.answered(tree, cpu)? },
             Ask::WaitForEvent(mark) => {
-                let mut next = Self { events: self.events & !(1 << cpu), ..self.clone() };
-                next.threads[cpu].told.truncate(mark);
-                next
+                let next = self.at(cpu, tree.back(self.threads[cpu].node, mark));
+                Self { events: self.events & !(1 << cpu), ..next }
             }
-            Ask::Begin(step) => {
-                let mut next = self.clone();
-                let late = mem::take(&mut next.threads[cpu].late);
-                next.threads[cpu] = Thread { step, late, ..Thread::default() };
-                next
+            Ask::Begin(step) => self.at(cpu, tree.begin(cpu, step)?),
+            Ask::Off(is_off) => {
+                Self { off: self.off & !(1 << cpu) | u64::from(is_off) << cpu, ..self.answered(tree, cpu)? }
             }
-            Ask::Off(is_off) => Self { off: self.off & !(1 << cpu) | u64::from(is_off) << cpu, ..self.answered(cpu) },
-            Ask::Change(must) => Self { must, ..self.answered(cpu) },
-        })
+            Ask::Change(must) => Self { must, ..self.answered(tree, cpu)? },
+        }))
     }
 
     /// Whether `cpu` would find anything else than since `mark`.
-    fn is_news(&self, cpu: usize, mark: usize) -> bool {
-        self.threads[cpu].told[mark..].iter().any(|told| self.found(cpu, told.word) & told.bits != told.value)
+    fn is_news(&self, tree: &Tree<'_>, cpu: usize, mark: usize) -> bool {
+        tree.since(self.threads[cpu].node, mark).any(|told| self.found(cpu, told.word) & told.bits != told.value)
     }
 
     /// What `cpu` finds in a word: what it has stored there itself, if others do not see that yet.
@@ -292,20 +232,24 @@ impl State {
         Some(next)
     }
 
-    fn answered(&self, cpu: usize) -> Self {
-        self.told(cpu, Told { value: 0, word: 0, bits: 0 })
+    fn at(&self, cpu: usize, node: Node) -> Self {
+        let mut next = self.clone();
+        next.threads[cpu].node = node;
+        next
     }
 
-    fn told(&self, cpu: usize, told: Told) -> Self {
-        let mut next = self.clone();
-        next.threads[cpu].told.push(told);
-        next
+    fn answered(&self, tree: &mut Tree<'_>, cpu: usize) -> Result<Self, String> {
+        self.told(tree, cpu, Told { value: 0, word: 0, bits: 0 })
+    }
+
+    fn told(&self, tree: &mut Tree<'_>, cpu: usize, told: Told) -> Result<Self, String> {
+        Ok(self.at(cpu, tree.tell(self.threads[cpu].node, told)?))
     }
 
     /// The answer is what `bits` of the word were.
-    fn stored(&self, cpu: usize, word: usize, bits: u64, value: u64) -> Self {
-        let mut next = self.told(cpu, Told { value: self.words[word] & bits, word, bits });
+    fn stored(&self, tree: &mut Tree<'_>, cpu: usize, word: usize, bits: u64, value: u64) -> Result<Self, String> {
+        let mut next = self.told(tree, cpu, Told { value: self.words[word] & bits, word, bits })?;
         next.words[word] = value;
-        next
+        Ok(next)
     }
 }

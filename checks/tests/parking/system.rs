@@ -74,24 +74,29 @@ const GATES: usize = 8;
 const LEFT: usize = 9;
 const BOARD: usize = 10;
 
+/// Makes a step. What it finds.
+fn ask(cpu: &Cpu, what: Ask) -> u64 {
+    cpu.ask(what).value
+}
+
 /// A word of all CPUs', as one of them has it.
 struct Word<'c>(&'c Cpu, usize);
 
 impl parking::Word for Word<'_> {
     fn load(&self, _: Ordering) -> u64 {
-        self.0.ask(Ask::Load(self.1))
+        ask(self.0, Ask::Load(self.1))
     }
 
     fn store(&self, value: u64, _: Ordering) {
-        self.0.ask(Ask::Store(self.1, value));
+        ask(self.0, Ask::Store(self.1, value));
     }
 
     fn fetch_or(&self, bits: u64, _: Ordering) -> u64 {
-        self.0.ask(Ask::Or(self.1, bits))
+        ask(self.0, Ask::Or(self.1, bits))
     }
 
     fn fetch_and(&self, bits: u64, _: Ordering) -> u64 {
-        self.0.ask(Ask::And(self.1, bits))
+        ask(self.0, Ask::And(self.1, bits))
     }
 }
 
@@ -115,15 +120,15 @@ impl<'c> Others for Board<'c> {
     fn wait(&self) -> bool {
         // The loop has loaded two words.
         let mark = self.cpu.mark() - 2;
-        self.cpu.ask(if self.patience == Patience::Never { Ask::Wait(mark) } else { Ask::WaitOrGiveUp(mark) });
+        ask(self.cpu, if self.patience == Patience::Never { Ask::Wait(mark) } else { Ask::WaitOrGiveUp(mark) });
         false
     }
 
     fn wake(&self) {
         if self.mistake != Mistake::EventComesEarly {
-            self.cpu.ask(Ask::Complete);
+            ask(self.cpu, Ask::Complete);
         }
-        self.cpu.ask(Ask::Send);
+        ask(self.cpu, Ask::Send);
     }
 }
 
@@ -183,14 +188,14 @@ impl<'k, 'c> Running<'k, 'c> {
         for (number, step) in part.iter().enumerate().skip(first) {
             self.take_interrupt(*step);
             self.make(*step);
-            self.cpu.ask(Ask::Begin(number + 1));
+            ask(self.cpu, Ask::Begin(number + 1));
         }
         self.wait_until(|| false, true);
     }
 
     fn take_interrupt(&self, next: Step) {
         if next != Step::Arrive && self.answer() {
-            self.cpu.ask(Ask::Again(0));
+            ask(self.cpu, Ask::Again(0));
         }
     }
 
@@ -204,19 +209,19 @@ impl<'k, 'c> Running<'k, 'c> {
                 self.with_lock(SPIN, || self.with_map(Mistake::MapIsNotLocked, || self.change(false)));
             }
             Step::Spin => self.with_lock(SPIN, || {}),
-            Step::SpinUntilTold => self.wait_until(|| cpu.ask(Ask::Load(TOLD)) != 0, !is_careless),
-            Step::Tell => _ = cpu.ask(Ask::Store(TOLD, 1)),
+            Step::SpinUntilTold => self.wait_until(|| ask(cpu, Ask::Load(TOLD)) != 0, !is_careless),
+            Step::Tell => _ = ask(cpu, Ask::Store(TOLD, 1)),
             Step::Admit(late) => self.with_map(Mistake::GateDoesNotWait, || {
                 self.parking.note(late, self.kernel.levels[late]);
-                cpu.ask(Ask::Or(GATES, bit(late)));
+                ask(cpu, Ask::Or(GATES, bit(late)));
             }),
             Step::Arrive => {
-                self.wait_until(|| cpu.ask(Ask::Load(GATES)) & bit(self.this) != 0, false);
-                cpu.ask(Ask::Off(false));
+                self.wait_until(|| ask(cpu, Ask::Load(GATES)) & bit(self.this) != 0, false);
+                ask(cpu, Ask::Off(false));
             }
             Step::Leave => {
                 self.parking.leave(self.this);
-                cpu.ask(Ask::Store(TOLD, 1));
+                ask(cpu, Ask::Store(TOLD, 1));
                 self.wait_until(|| false, false);
             }
             Step::FallSilent => self.wait_until(|| false, false),
@@ -228,15 +233,15 @@ impl<'k, 'c> Running<'k, 'c> {
         let mark = self.cpu.mark();
         while !is_met() {
             let has_parked = answers && self.answer();
-            self.cpu.ask(if has_parked { Ask::Again(mark) } else { Ask::Wait(mark) });
+            ask(self.cpu, if has_parked { Ask::Again(mark) } else { Ask::Wait(mark) });
         }
     }
 
     fn with_lock(&self, lock: usize, body: impl FnOnce()) {
         let answers = self.kernel.mistake != Mistake::LockDoesNotAnswer;
-        self.wait_until(|| self.cpu.ask(Ask::Or(lock, 1)) == 0, answers);
+        self.wait_until(|| ask(self.cpu, Ask::Or(lock, 1)) == 0, answers);
         body();
-        self.cpu.ask(Ask::Store(lock, 0));
+        ask(self.cpu, Ask::Store(lock, 0));
     }
 
     fn with_map(&self, mistake: Mistake, body: impl FnOnce()) {
@@ -249,22 +254,22 @@ impl<'k, 'c> Running<'k, 'c> {
             return false;
         }
         let [ticket, seen] = &self.board.lines[self.this];
-        let early = (self.kernel.mistake == Mistake::SeesTooEarly).then(|| self.cpu.ask(Ask::Load(ticket.1)));
-        early.into_iter().for_each(|asked| _ = self.cpu.ask(Ask::Store(seen.1, asked)));
-        self.cpu.ask(Ask::Off(true));
+        let early = (self.kernel.mistake == Mistake::SeesTooEarly).then(|| ask(self.cpu, Ask::Load(ticket.1)));
+        early.into_iter().for_each(|asked| _ = ask(self.cpu, Ask::Store(seen.1, asked)));
+        ask(self.cpu, Ask::Off(true));
         let mark = self.cpu.mark();
         loop {
-            let asked = self.cpu.ask(Ask::Load(ticket.1));
+            let asked = ask(self.cpu, Ask::Load(ticket.1));
             if asked == 0 {
                 break;
             }
-            self.cpu.ask(Ask::Store(seen.1, asked));
+            ask(self.cpu, Ask::Store(seen.1, asked));
             if self.kernel.mistake == Mistake::LeavesTooEarly {
                 break;
             }
-            self.cpu.ask(Ask::WaitForEvent(mark));
+            ask(self.cpu, Ask::WaitForEvent(mark));
         }
-        self.cpu.ask(Ask::Off(false));
+        ask(self.cpu, Ask::Off(false));
         true
     }
 
@@ -280,8 +285,8 @@ impl<'k, 'c> Running<'k, 'c> {
         let has_begun = Cell::new(false);
         let body = || {
             has_begun.set(true);
-            self.cpu.ask(Ask::Change(must));
-            self.cpu.ask(Ask::Change(0));
+            ask(self.cpu, Ask::Change(must));
+            ask(self.cpu, Ask::Change(0));
         };
         let made = match is_alone {
             true => self.parking.run_alone(self.this, &self.board, body),
