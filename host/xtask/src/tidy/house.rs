@@ -37,7 +37,7 @@ pub(crate) const ROOMS: &[Room] = &[
     room("code", 3_300, &["vellum-vmsa", "vellum-pagetable", "machine", "a64", "terminal"]),
     room(
         "checks",
-        12_500,
+        12_600,
         &["vellum-vmsa", "vellum-pagetable", "vellum-linearmap", "vellum-userspace", "kerncore", "machine", "terminal"],
     ),
     // Layer 4. The zoo makes historical bugs in traces, and in the engine. `vellum judge` rules on traces by the machine's rules.
