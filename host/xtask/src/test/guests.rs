@@ -122,7 +122,7 @@ fn run(mut variables: Vec<(&'static str, PathBuf)>, emulator: &Emulator, say: Sa
         Ok(words) => variables.push(("VELLUM_QEMU", words.join("\n".as_ref()).into())),
         Err(failure) => return Outcome::stopped("QEMU", failure),
     }
-    let words = ["test", "--release", "--package", "vellum", "--test", "guests"];
+    let words = ["test", "--profile", "checks", "--package", "vellum", "--test", "guests"];
     let arguments: Vec<String> = words.iter().map(|word| word.to_string()).collect();
     let (output, has_succeeded) = cargo::output(&arguments, &variables, say);
     let counted = libtest::count(&output, has_succeeded);
