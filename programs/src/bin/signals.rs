@@ -31,6 +31,10 @@ extern "C" fn told(signal: i32, info: &siginfo_t, _: *mut c_void) {
     println!("  {} code {} status {}", signal_name(signal), info.si_code, sender(info).1);
 }
 
+extern "C" fn seen(_: i32, _: &siginfo_t, _: *mut c_void) {
+    SEEN.fetch_add(1, Ordering::SeqCst);
+}
+
 extern "C" fn quiet(_: i32, _: &siginfo_t, _: *mut c_void) {}
 
 fn send(signal: i32) {
@@ -129,6 +133,13 @@ fn children() {
             0
         })
     );
+    handle(SIGCHLD, seen, SA_RESTART).expect("a handler");
+    let ends_untold = || {
+        SEEN.store(0, Ordering::SeqCst);
+        child(|| 0);
+        SEEN.load(Ordering::SeqCst) == 0
+    };
+    println!("waited for before its end is told: {} of 300", (0..300).filter(|_| ends_untold()).count());
     dispose(SIGCHLD, SIG_IGN).expect("ignored");
     let number = fork().unwrap_or_else(|| exit(3));
     tell("wait while ignored", call(SYS_wait4, &[number as u64, 0, 0, 0]));

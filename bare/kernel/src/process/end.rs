@@ -140,14 +140,15 @@ fn tell_parent(process: &Arc<Process>, status: i32) {
     };
     let action = parent.actions.with(|actions| actions[SIGCHLD.index()]);
     let is_unwaited = signal == SIGCHLD.number() && (action.handler == 1 || action.flags & SA_NOCLDWAIT != 0);
-    process.life.with(|life| life.is_told = !is_unwaited);
-    if let Some(signal) = Signal::new(signal as u64) {
+    // Whoever waits finds both, or neither: the signal, and the child.
+    parent.telling.with(|()| {
+        process.life.with(|life| life.is_told = !is_unwaited);
         // Who ignores it is sent none, be it that the signal is masked.
-        let is_ignored = signal == SIGCHLD && action.handler == 1;
-        if !is_ignored {
+        let is_ignored = signal == SIGCHLD.number() && action.handler == 1;
+        if let Some(signal) = Signal::new(signal as u64).filter(|_| !is_ignored) {
             parent.send(signal, Info::of_child(process.number, News::Over(status)));
         }
-    }
+    });
     if is_unwaited {
         process.forget();
     }

@@ -84,6 +84,8 @@ pub(crate) struct Process {
     pub(crate) image: Lock<Image>,
     is_ending: AtomicBool,
     pub(crate) stops: Stops,
+    /// Held while this process is told of the end of a child, and while it looks for one.
+    pub(crate) telling: Lock<()>,
     /// Who waits for children, for a stop, or for this process to leave its parent's address space.
     pub(crate) waiters: Waiters,
     /// Its parent waits until it runs a program, or is over: mostly it has the parent's address space.
@@ -205,6 +207,7 @@ impl Process {
             image: Lock::new(image),
             is_ending: AtomicBool::new(false),
             stops: Stops::default(),
+            telling: Lock::new(()),
             waiters: Waiters::new(),
             is_borrowing: AtomicBool::new(false),
             limits: Lock::new(limits),

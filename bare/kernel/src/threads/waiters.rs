@@ -71,9 +71,11 @@ fn wait_until(
             continue;
         }
         waiters.iter().for_each(|waiters| waiters.enter(&thread));
+        // Asked before: a signal that comes with what is waited for ends no wait without that.
+        let is_interrupted = thread.owner.is_interrupted();
         let found = if is_ready() {
             Some(Ok(()))
-        } else if thread.owner.is_interrupted() {
+        } else if is_interrupted {
             Some(Err(Interrupted::Signal))
         } else {
             let is_late = deadline.is_some_and(|deadline| timer::read_counter() >= deadline);

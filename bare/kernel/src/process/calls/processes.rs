@@ -157,7 +157,8 @@ fn wait_for(
     let look = || {
         let mut children = process.children();
         children.retain(|child| is_meant(child) && is_of_kind(child));
-        let found = children.iter().find_map(|child| Some((child.clone(), news(child)?)));
+        let found = || children.iter().find_map(|child| Some((child.clone(), news(child)?)));
+        let found = process.telling.with(|()| found());
         match found {
             Some(found) => Some(Ok(Some(found))),
             None if children.is_empty() => Some(Err(ECHILD)),
