@@ -21,7 +21,9 @@ mod alike;
 mod backlog;
 mod change;
 mod changes;
+mod copier;
 mod copying;
+mod counted;
 mod fill;
 mod gather;
 mod invalidation;
@@ -46,7 +48,7 @@ mod view;
 mod walk;
 
 pub use change::{Change, Refusal};
-pub use copying::CopyEdit;
+pub use copying::{CopyEdit, CopyPlan};
 pub use gather::Gather;
 pub use invalidation::TlbFeatures;
 pub use licence::{Census, Licence, Tolerance};

@@ -24,6 +24,11 @@ impl Slot {
         self.0.is_aligned(2 << vmsa::DESCRIPTOR_SHIFT)
     }
 
+    /// How many slots there are from this one to the next that begins `count` side by side, a power of two.
+    pub(crate) const fn up_to(self, count: usize) -> usize {
+        count - (self.0.bits() >> vmsa::DESCRIPTOR_SHIFT) as usize % count
+    }
+
     /// The slot `count` places further on in the same table.
     pub(crate) const fn after(self, count: usize) -> Self {
         Self::new(self.0, count)

@@ -7,6 +7,7 @@ mod bounded;
 mod census;
 mod copied_groups;
 mod copies;
+mod copy_plans;
 mod costs;
 mod each_change;
 mod each_gather;

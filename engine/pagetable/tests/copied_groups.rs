@@ -114,6 +114,8 @@ fn copies_groups<G: Granule>(level: Level, regime: El1, (licence, beside): (&Lic
         let expected = match Descriptor::new(leaf.bits() | READ_ONLY.bits()) {
             edited if edited == *leaf => vec![],
             edited if is_in_place || !leaf.is_contiguous() => vec![edited],
+            edited if regime.hardware_updates == HardwareUpdates::None => vec![Descriptor::INVALID, edited],
+            // What hardware has marked stays.
             edited => vec![Descriptor::new(leaf.bits() & !Descriptor::VALID), edited],
         };
         let found: Vec<_> = stored.get(slot).into_iter().flatten().map(|(_, new)| *new).collect();

@@ -26,7 +26,7 @@ impl<F: Clone + PartialEq> Areas<F> {
         self.bytes
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Area<F>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Area<F>> + Clone {
         self.by_start.values()
     }
 
@@ -66,15 +66,19 @@ impl<F: Clone + PartialEq> Areas<F> {
     /// Adds an area to a range that is free; it becomes one with neighbours that are alike.
     pub(crate) fn insert(&mut self, area: Area<F>) {
         let (start, end) = (area.start, area.end);
-        self.push(area);
+        self.bytes += area.bytes();
+        self.by_start.insert(start, area);
         self.join(end);
         self.join(start);
     }
 
-    /// The same, and it stays apart from its neighbours.
-    pub(crate) fn push(&mut self, area: Area<F>) {
-        self.bytes += area.bytes();
-        self.by_start.insert(area.start, area);
+    /// Keeps those of which this holds, which may change what they are, and joins none.
+    pub(crate) fn retain(&mut self, mut stays: impl FnMut(&mut Area<F>) -> bool) {
+        self.by_start.retain(|_, area| {
+            let is_kept = stays(area);
+            self.bytes -= if is_kept { 0 } else { area.bytes() };
+            is_kept
+        });
     }
 
     /// Makes `at` a boundary between areas.

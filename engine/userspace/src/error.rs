@@ -6,6 +6,8 @@ use pagetable::Refusal;
 
 /// Why a call fails. Each is one error number of Linux.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+// A word: what may be an error's byte is moved as that and the bytes behind, an address space too, by odd addresses.
+#[repr(u64)]
 pub enum Error {
     /// ENOMEM: no memory, no room, a limit, or a range with a hole where there may be none.
     NoMemory,

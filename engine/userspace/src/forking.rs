@@ -1,7 +1,9 @@
 //! `fork`: the areas are copied, and of private ones the pages, which neither may write then until a fault copies them.
 
+use core::ops::Range;
+
 use pagetable::{CopyEdit, Licence, PageTable, Reserve};
-use vmsa::{Granule, LeafSize, Level, PhysAddr, Stage1Attributes};
+use vmsa::{Granule, LeafSize, Level, PhysAddr, Stage1Attributes, VirtAddr};
 
 use crate::area::AreaFlags;
 use crate::areas::Areas;
@@ -20,10 +22,10 @@ impl<E: Embedder> State<E> {
     pub(crate) fn fork(&mut self, editing: &Editing<'_, E>, supply: &mut Reserve) -> Result<Self, Short> {
         let platform = &editing.platform;
         let mut table = self.table(editing);
-        let mut tables = 1;
-        for area in self.areas.iter().filter(|area| is_copied(area)) {
-            tables += table.tables_to_copy(area.start.into()..area.end.into())?;
-        }
+        let (mut gather, licence) = (table.gather(), editing.licence());
+        let edit = CopyEdit { set: WITHDRAWN_SET, clear: WITHDRAWN_CLEAR, licence: Some(&licence) };
+        let mut copy = table.plan_copy(copied_ranges(&self.areas), edit)?;
+        let tables = 1 + copy.tables();
         if supply.count() < tables {
             return Err(Short::Tables(tables - supply.count()));
         }
@@ -37,17 +39,10 @@ impl<E: Embedder> State<E> {
             return Err(Error::NoMemory.into());
         }
         let mut there = PageTable::offline(platform, editing.shape.geometry, editing.shape.regime(), supply)?;
-        let (licence, mut shared) = (editing.licence(), Shared::NONE);
-        let mut copied = Ok(());
+        let (mut shared, mut copied) = (Shared::NONE, Ok(()));
         self.withdraw(editing, &licence, &mut || {
-            let mut gather = table.gather();
-            let mut areas = self.areas.iter().filter(|area| is_copied(area));
-            copied = areas.try_for_each(|area| {
-                let edit = CopyEdit { set: WITHDRAWN_SET, clear: WITHDRAWN_CLEAR, licence: Some(&licence) };
-                let from = area.start.into()..area.end.into();
-                table.copy_to(&mut there, from, edit, supply, &mut gather, |to, leaf, size, count| {
-                    shared.add(editing.embedder, Leaf::new(to, leaf), (size, count), &mut child.resident);
-                })
+            copied = copy.apply(&mut there, supply, &mut gather, |to, leaf, size, count| {
+                shared.add(editing.embedder, Leaf::new(to, leaf), (size, count), &mut child.resident);
             });
             shared.end(editing.embedder, &mut child.resident);
             // Until TLBs have forgotten that pages may be written, nobody may believe that they are not.
@@ -78,13 +73,12 @@ impl<E: Embedder> State<E> {
         if !editing.embedder.has_heap(bytes + crate::state::HEAP) {
             return Err(Error::NoMemory);
         }
-        let mut areas = Areas::new();
-        for area in self.areas.iter().filter(|area| !area.flags.contains(AreaFlags::DONT_FORK)) {
-            let mut area = area.clone();
-            area.flags -= AreaFlags::LOCKED | AreaFlags::LOCKED_ON_FAULT;
+        let mut areas = self.areas.clone();
+        areas.retain(|area| {
             // As on Linux, what was told apart by that alone stays apart.
-            areas.push(area);
-        }
+            area.flags -= AreaFlags::LOCKED | AreaFlags::LOCKED_ON_FAULT;
+            !area.flags.contains(AreaFlags::DONT_FORK)
+        });
         Ok(areas)
     }
 }
@@ -141,6 +135,18 @@ impl Shared {
             resident.add_many(&Leaf { frame: self.first, attributes: self.notes }, self.pages);
         }
     }
+}
+
+/// The ranges whose pages a child begins with. What lies side by side is one: a leaf is of one area, and becomes the same in each.
+fn copied_ranges<F: Clone + PartialEq>(areas: &Areas<F>) -> impl Iterator<Item = Range<VirtAddr>> + Clone {
+    let mut areas = areas.iter().filter(|area| is_copied(area)).peekable();
+    core::iter::from_fn(move || {
+        let Range { start, mut end } = areas.next()?.range();
+        while let Some(next) = areas.next_if(|next| next.start == end) {
+            end = next.end;
+        }
+        Some(start.into()..end.into())
+    })
 }
 
 /// Whether a child begins with the pages of an area: what is shared it finds by faults.

@@ -226,6 +226,7 @@ fn what_a_fork_does_not_copy() {
     let wiped = shared(AreaFlags::WIPE_ON_FORK);
     [common, gone, wiped].into_iter().for_each(|at| assert_eq!(write(&parent, at, 8), Ok(8)));
     let child = parent.fork().unwrap();
+    assert_eq!(child.usage().mapped + 1, parent.usage().mapped);
     assert_eq!((read(&child, common), read(&child, gone), read(&child, wiped)), (Ok(8), Err(Fault::Unmapped), Ok(0)));
     write(&child, common + page - 8, 9).unwrap();
     assert_eq!(read(&parent, common), Ok(9));

@@ -89,7 +89,7 @@ pub(crate) fn has_spare(bytes: u64) -> bool {
 
 /// All pages that the linear map covers.
 pub(crate) fn all_pages() -> u64 {
-    ranges::mapped().iter().map(|range| range.size_bytes() >> page_size().shift()).sum()
+    ranges::mapped_bytes() >> page_size().shift()
 }
 
 /// A page, whatever it holds, that one has.

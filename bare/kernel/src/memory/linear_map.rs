@@ -18,11 +18,7 @@ pub(crate) fn start(first: Cpu) -> Result<(), Refused> {
     let linear = unsafe { Hardware::new(facts.linear.offset()) };
     // SAFETY: as above, where the workshop is in TTBR0_EL1.
     let workshop = unsafe { Hardware::new(facts.workshop.offset) };
-    let painted = Painted {
-        range: facts.linear.range(),
-        leaves: facts.leaves,
-        memory_bytes: ranges::mapped().iter().map(|range| range.size_bytes()).sum(),
-    };
+    let painted = Painted { range: facts.linear.range(), leaves: facts.leaves, memory_bytes: ranges::mapped_bytes() };
     current::upper().adopt(Reach::new(linear, workshop), painted, first)?;
     let tables = current::upper().summary(facts.linear.range())?.tables();
     record::publish(facts.linear.range(), tables, get().counters_at());

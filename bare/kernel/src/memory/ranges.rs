@@ -28,6 +28,11 @@ pub(crate) fn mapped() -> Ranges {
     MAP.with(|map| list(map.mapped(page_size())))
 }
 
+/// How many bytes those have.
+pub(crate) fn mapped_bytes() -> u64 {
+    MAP.with(|map| map.mapped(page_size()).map(|range| range.size_bytes()).sum())
+}
+
 /// The ranges that it may ever cover.
 pub(crate) fn mappable() -> Ranges {
     MAP.with(|map| list(map.mappable(page_size())))

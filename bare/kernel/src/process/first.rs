@@ -10,7 +10,6 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use hardware::exception::Frame;
 use hardware::lock::Lock;
 use hardware::timer;
-use hardware::user::Simd;
 use kerncore::arguments;
 
 use super::exec::{self, Wanted};
@@ -200,7 +199,7 @@ fn begin(wanted: Wanted) -> Result<(), &'static str> {
         run::run(frame);
     };
     let task = Task::new(&process, 0);
-    let thread = task.thread(number, Simd::ZERO, 0, Box::new(body));
+    let thread = task.thread(number, 0, Box::new(body));
     let thread = thread.ok_or("there is no memory for a stack")?;
     process.life.with(|life| life.threads.push(thread.clone()));
     queue::add(thread);

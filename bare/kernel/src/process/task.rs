@@ -8,7 +8,6 @@ use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use hardware::lock::Lock;
-use hardware::user::Simd;
 
 use super::rseq::Sequences;
 use super::signals::{Info, Pending, SIGKILL, SIGSTOP, Signal, Stack};
@@ -89,13 +88,13 @@ impl Task {
         }
     }
 
-    /// A thread for it, which does not run yet; none if there is no memory for its stack.
-    pub(crate) fn thread(mut self, number: i32, simd: Simd, thread_pointer: u64, body: Body) -> Option<Arc<Thread>> {
+    /// A thread for it, which does not run yet, with SIMD registers of zeros; none if there is no memory for its stack.
+    pub(crate) fn thread(mut self, number: i32, thread_pointer: u64, body: Body) -> Option<Arc<Thread>> {
         let stack = KernelStack::take()?;
         let end = stack.end();
         self.stack = Cell::new(Some(stack));
         // SAFETY: the stack is its own until `end`.
-        Some(unsafe { Thread::new(number, Box::new(self), end, dispatcher::begin, simd, thread_pointer, body) })
+        Some(unsafe { Thread::new(number, Box::new(self), end, dispatcher::begin, thread_pointer, body) })
     }
 
     /// Whether its thread ends, though its process may not.

@@ -85,7 +85,6 @@ impl Thread {
         owner: Box<dyn Owner>,
         stack_end: u64,
         begin: extern "C" fn(u64) -> !,
-        simd: Simd,
         thread_pointer: u64,
         body: Body,
     ) -> Arc<Self> {
@@ -98,7 +97,7 @@ impl Thread {
             saved: UnsafeCell::new(0),
             leaving: Cell::new(Leaving::Ready),
             body: Lock::new(Some(body)),
-            simd: Lock::new(simd),
+            simd: Lock::new(Simd::ZERO),
             thread_pointer: Cell::new(thread_pointer),
             interrupted: Cell::new(None),
             ticks: AtomicU64::new(0),

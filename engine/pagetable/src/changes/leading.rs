@@ -18,7 +18,7 @@ const TOGETHER: u32 = 48;
 #[derive(Clone, Copy)]
 pub(crate) struct Copied {
     pub(crate) leaf: Descriptor,
-    /// Here.
+    /// Here: what it was, what it is there, or a hole.
     pub(crate) here: Descriptor,
     /// There.
     pub(crate) there: Descriptor,
@@ -35,22 +35,23 @@ pub(crate) fn copy_leading<P: Platform>(
 ) -> usize {
     let run = writer.platform.for_run();
     let run = Writer { platform: &run, is_marked: false, is_live: writer.is_live };
-    let [mut leaf, mut here, mut there] = [copied.leaf, copied.here, copied.there].map(Descriptor::bits);
+    let [mut leaf, mut there] = [copied.leaf, copied.there].map(Descriptor::bits);
+    let (is_kept, is_broken) = (copied.here == copied.leaf, copied.here == Descriptor::INVALID);
     // What is carried into other bits on the way would be edited with them.
     let together = (!leaf & ((1 << TOGETHER) - 1)) / step + 1;
     let most = together.min(most as u64) as usize;
     let mut count = 0;
     while most - count >= TURNS && are_leading(run.platform, slot, leaf, step) {
-        if here == leaf {
+        if is_kept {
             set_leading(&run, [into], there, step);
-        } else if here == there {
-            set_leading(&run, [slot, into], there, step);
+        } else if is_broken {
+            set_leading(&run, [slot], Descriptor::INVALID.bits(), 0);
+            set_leading(&run, [into], there, step);
         } else {
-            set_leading(&run, [slot], here, step);
-            set_leading(&run, [into], there, step);
+            set_leading(&run, [slot, into], there, step);
         }
         (slot, into, count) = (slot.after(TURNS), into.after(TURNS), count + TURNS);
-        [leaf, here, there] = [leaf, here, there].map(|bits| bits.wrapping_add(TURNS as u64 * step));
+        [leaf, there] = [leaf, there].map(|bits| bits.wrapping_add(TURNS as u64 * step));
     }
     count
 }
@@ -82,6 +83,9 @@ fn set_leading<P: Platform, const PLACES: usize>(
     }
 }
 
+/// As many as are copied back at a time: nothing is asked of them.
+const BACK: usize = 2 * TURNS;
+
 /// Makes `count` leaves from `slot` on what stands from `copy` on.
 pub(crate) fn copy_back<P: Platform>(writer: &Writer<'_, P>, (mut slot, mut copy): (Slot, Slot), count: usize) {
     let run = writer.platform.for_run();
@@ -89,11 +93,11 @@ pub(crate) fn copy_back<P: Platform>(writer: &Writer<'_, P>, (mut slot, mut copy
     let mut left = count;
     while left > 0 {
         let is_even = slot.is_even();
-        while is_even && left >= TURNS {
-            for number in (0..TURNS).step_by(2) {
+        while is_even && left >= BACK {
+            for number in (0..BACK).step_by(2) {
                 run.set_pair(slot.after(number), run.platform.load_pair(copy.after(number)));
             }
-            (slot, copy, left) = (slot.after(TURNS), copy.after(TURNS), left - TURNS);
+            (slot, copy, left) = (slot.after(BACK), copy.after(BACK), left - BACK);
         }
         if left > 0 {
             run.make(slot, run.platform.load(copy));

@@ -32,7 +32,6 @@ pub(crate) use edit::Edit;
 pub(crate) use editor::Editor;
 pub(crate) use goal::Goal;
 pub(crate) use leading::{Copied, copy_back, copy_leading};
-pub(crate) use run::RunEdit;
 pub(crate) use steps::Writer;
 pub(crate) use terms::{Start, Terms};
 

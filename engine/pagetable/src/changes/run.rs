@@ -21,14 +21,8 @@ impl<'w, 'p, P: Platform> RunEdit<'w, 'p, P> {
     #[inline(always)]
     pub(crate) fn new<A: Fields>(writer: &'w Writer<'p, P>, edit: Edit) -> Self {
         // Where hardware marks leaves, each is exchanged.
-        let telling = if writer.is_live && writer.is_marked { None } else { edit.telling::<A>() };
+        let telling = if writer.exchanges() { None } else { edit.telling::<A>() };
         Self { writer, edit, telling, singles: 0 }
-    }
-
-    /// Whether many may be edited at once from here on.
-    #[inline(always)]
-    pub(crate) const fn is_by_many(&self) -> bool {
-        self.singles == 0 && self.telling.is_some()
     }
 
     /// Edits leaves from `slot` on, of which the first is `leaf`: one at the least, `count` at the most, and gives `each` what

@@ -169,10 +169,16 @@ impl<'p, P: Platform> Writer<'p, P> {
         Self { platform, is_marked: regime.hardware_updates() > HardwareUpdates::None, is_live }
     }
 
+    /// Whether hardware may write what is replaced.
+    #[inline(always)]
+    pub(crate) const fn exchanges(&self) -> bool {
+        self.is_live && self.is_marked
+    }
+
     /// Replaces `old`, unless hardware has written it meanwhile.
     #[inline(always)]
     pub(super) fn swap(&self, slot: Slot, old: Descriptor, new: Descriptor) -> Result<(), Descriptor> {
-        if self.is_live && self.is_marked {
+        if self.exchanges() {
             return self.platform.exchange(slot, old, new);
         }
         self.platform.store(slot, new);

@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering;
 
 use hardware::exception::Frame;
 use hardware::lock::Lock;
-use hardware::user::{self, Simd};
+use hardware::user;
 
 use super::{Call, Row};
 use crate::facts::page_size;
@@ -142,14 +142,13 @@ fn begin_child(call: &mut Call, wanted: &Wanted) -> Answer {
     let sets = if flags & CLONE_CHILD_SETTID != 0 { child_number } else { 0 };
     let body = call.body;
     let body = Box::new(move || begin(frame, sets, body));
-    let mut simd = Simd::ZERO;
-    user::save_simd(&mut simd);
-    let Some(thread) = task.thread(number, simd, pointer, body) else {
+    let Some(thread) = task.thread(number, pointer, body) else {
         if !is_thread {
             process.forget();
         }
         return Err(ENOMEM);
     };
+    thread.simd.with(user::save_simd);
     thread.cpus.store(call.thread.cpus.load(Ordering::Relaxed), Ordering::Relaxed);
     let written =
         if flags & CLONE_PARENT_SETTID != 0 { copies::write_half(parent_number, number as u32) } else { Ok(()) };
