@@ -208,6 +208,44 @@ fn groups_of_eight_tables_are_broken_at_once() {
     }
 }
 
+/// Tables side by side in memory, in order: here, there, or both. Their groups are broken as one run only if both are.
+#[test]
+fn groups_of_tables_side_by_side_are_made_again_from_their_copies() {
+    let is_side_by_side = |table: &Table<'_, Granule4K>| {
+        let slot = |at: u64| table.view().path(VirtAddr::new(at)).last().unwrap().slot.address().bits();
+        slot(2 * MIB) == slot(2 * MIB - 0x1000) + 8
+    };
+    for (is_here, is_there) in [(true, false), (false, true), (true, true)] {
+        let memory = Memory::new();
+        let groups =
+            |number: u64| map(number * 2 * MIB, 2 * MIB, (1 << 46) + number * 2 * MIB, LeafSize::group(Level::L3));
+        // The tables above come first.
+        let mut table = live_at(&memory, shape::<Granule4K>(), PLAIN_KERNEL, &[groups(9)]);
+        let order = if is_here { [0, 1, 2] } else { [2, 1, 0] };
+        order.into_iter().for_each(|number| change(&mut table, &memory, &[groups(number)], None));
+        let mut there = empty::<Granule4K>(&memory, PLAIN_KERNEL);
+        let (mut reserve, mut gather) = (Reserve::new(), table.gather());
+        memory.supply::<Granule4K>(&mut reserve, 6);
+        if is_there {
+            let mut ascending = Reserve::new();
+            while let Some(table) = reserve.take(&memory) {
+                ascending.add(&memory, table);
+            }
+            reserve = ascending;
+        }
+        let window = ();
+        let edit = CopyEdit { set: READ_ONLY, clear: NONE, licence: Some(&Licence::break_before_make(&window)) };
+        table.copy_to(&mut there, range(0, 6 * MIB), edit, &mut reserve, &mut gather, |_, _, _, _| {}).unwrap();
+        let _ = gather.finish(&memory);
+        assert_eq!((is_side_by_side(&table), is_side_by_side(&there)), (is_here, is_there));
+        let copied: Vec<_> = leaves(&table).into_iter().filter(|(at, ..)| *at < 6 * MIB).collect();
+        assert_eq!((copied.len(), copied), (3 * 512, leaves(&there)));
+        assert!(leaves(&there).iter().all(|(at, _, leaf)| {
+            leaf.bits() & READ_ONLY.bits() != 0 && leaf.bits() & 0x7fff_ffff_f000 == (1 << 46) + at
+        }));
+    }
+}
+
 /// Where nobody walks, groups need no licence, and are not broken.
 #[test]
 fn groups_of_a_page_table_that_is_not_live_are_copied_freely() {

@@ -157,38 +157,55 @@ fn a_leaf_among_many_is_edited_as_it_is() {
     }
 }
 
+const SIDE_BY_SIDE: u64 = 70;
+const CLEAR: Stage1Attributes = Stage1Attributes::DBM;
+
+/// Copies leaves side by side that lead on from what is made of a page's leaf. How many were copied at once, time and again.
+fn copied_at_once(first: impl Fn(u64) -> u64) -> Vec<u64> {
+    let set = Stage1Attributes::READ_ONLY;
+    let memory = Memory::new();
+    let mut table = live_4k(&memory, &[map(0, SIDE_BY_SIDE * PAGE, 64 * MIB, LeafSize::PAGE)]);
+    let slot = |page: u64| table.view().find(VirtAddr::new(page * PAGE)).unwrap().slot;
+    let first = first(memory.load(slot(0)).bits() - 64 * MIB);
+    let leaves: Vec<_> = (0..SIDE_BY_SIDE).map(|page| Descriptor::new(first + page * PAGE)).collect();
+    let slots: Vec<_> = (0..SIDE_BY_SIDE).map(slot).collect();
+    slots.iter().zip(&leaves).for_each(|(slot, leaf)| memory.store(*slot, *leaf));
+    let mut there = offline::<Granule4K>(&memory, 39, Layout::Bits48);
+    let (mut reserve, mut gather) = (Reserve::new(), table.gather());
+    memory.supply::<Granule4K>(&mut reserve, 3);
+    let mut told = Vec::new();
+    let each = |_, _, _, count| told.push(count as u64);
+    let all = range(0, SIDE_BY_SIDE * PAGE);
+    table.copy_to(&mut there, all, edit(set, CLEAR), &mut reserve, &mut gather, each).unwrap();
+    let _ = gather.finish(&memory);
+    for (page, leaf) in (0..).zip(&leaves) {
+        let edited = leaf.bits() & !CLEAR.bits() | set.bits();
+        let copy = there.view().find(VirtAddr::new(page * PAGE)).unwrap().slot;
+        let found = [slots[page as usize], copy].map(|slot| memory.load(slot).bits());
+        assert_eq!(found, [edited; 2], "{first:x} {page}");
+    }
+    told
+}
+
 /// Leaves that lead on from each other are copied and told at once, as far as their addresses do: what is carried beyond, as others may have
 /// written it, is edited as it stands in each.
 #[test]
 fn leaves_that_lead_on_are_copied_at_once() {
-    const PAGES: u64 = 70;
-    let (all, set, clear) = (range(0, PAGES * PAGE), Stage1Attributes::READ_ONLY, Stage1Attributes::DBM);
-    for before in (0..40).chain([PAGES]) {
-        let memory = Memory::new();
-        let mut table = live_4k(&memory, &[map(0, PAGES * PAGE, 64 * MIB, LeafSize::PAGE)]);
-        let slot = |page: u64| table.view().find(VirtAddr::new(page * PAGE)).unwrap().slot;
+    for before in (0..40).chain([SIDE_BY_SIDE]) {
         // DBM comes out of what is below it once so many leaves are past.
-        let first = ((memory.load(slot(0)).bits() - 64 * MIB) | clear.bits()) - before * PAGE;
-        let leaves: Vec<_> = (0..PAGES).map(|page| Descriptor::new(first + page * PAGE)).collect();
-        let slots: Vec<_> = (0..PAGES).map(slot).collect();
-        slots.iter().zip(&leaves).for_each(|(slot, leaf)| memory.store(*slot, *leaf));
-        let mut there = offline::<Granule4K>(&memory, 39, Layout::Bits48);
-        let (mut reserve, mut gather) = (Reserve::new(), table.gather());
-        memory.supply::<Granule4K>(&mut reserve, 3);
-        let mut told = Vec::new();
-        let each = |_, leaf: Descriptor, _, count| told.push((leaf, count));
-        table.copy_to(&mut there, all.clone(), edit(set, clear), &mut reserve, &mut gather, each).unwrap();
-        let _ = gather.finish(&memory);
-        for (page, leaf) in (0..).zip(&leaves) {
-            let edited = leaf.bits() & !clear.bits() | set.bits();
-            let copy = there.view().find(VirtAddr::new(page * PAGE)).unwrap().slot;
-            let found = [slots[page as usize], copy].map(|slot| memory.load(slot).bits());
-            assert_eq!(found, [edited; 2], "{before} {page}");
-        }
-        let at_once = told.iter().map(|(_, count)| *count as u64).max();
-        let expected = before.max(PAGES - before) / 16 * 16;
-        assert!(before % 16 != 0 || at_once == Some(expected), "{before} {told:?}");
+        let told = copied_at_once(|leaf| (leaf | CLEAR.bits()) - before * PAGE);
+        let expected = before.max(SIDE_BY_SIDE - before) / 16 * 16;
+        assert!(before % 16 != 0 || told.iter().max() == Some(&expected), "{before} {told:?}");
     }
+}
+
+#[test]
+fn leaves_are_copied_at_once_as_far_as_their_addresses_stand_together() {
+    let to = |address: u64| copied_at_once(|leaf| leaf | (address - 32 * PAGE))[..2].to_vec();
+    assert_eq!(to(1 << 46), [64, 1]);
+    assert_eq!(to(1 << 47), [64, 1]);
+    // Bit 48 of an address may stand elsewhere.
+    assert_eq!(to(1 << 48), [32, 32]);
 }
 
 fn copy(
