@@ -222,7 +222,7 @@ fn groups_of_tables_side_by_side_are_made_again_from_their_copies() {
         // The tables above come first.
         let mut table = live_at(&memory, shape::<Granule4K>(), PLAIN_KERNEL, &[groups(9)]);
         let order = if is_here { [0, 1, 2] } else { [2, 1, 0] };
-        order.into_iter().for_each(|number| change(&mut table, &memory, &[groups(number)], None));
+        order.into_iter().for_each(|number| _ = change(&mut table, &memory, &[groups(number)], None));
         let mut there = empty::<Granule4K>(&memory, PLAIN_KERNEL);
         let (mut reserve, mut gather) = (Reserve::new(), table.gather());
         memory.supply::<Granule4K>(&mut reserve, 6);
