@@ -22,7 +22,7 @@ pub(crate) const ROOMS: &[Room] = &[
     room("machine", 19_420, &["seed"]),
     room("terminal", 400, &[]),
     // Layer 1.
-    room("vellum-pagetable", 18_200, &["vellum-vmsa"]),
+    room("vellum-pagetable", 18_300, &["vellum-vmsa"]),
     room("a64", 2_220, &["machine"]),
     // Layer 2.
     room("vellum-linearmap", 5_080, &["vellum-vmsa", "vellum-pagetable"]),
