@@ -6,11 +6,10 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+use common::counting::Counting;
 use common::{GIB, KERNEL, MIB, PLAIN_KERNEL, Table, leaves, live_at, map};
-use vellum_pagetable::{CopyEdit, El1, Licence, Memory, PageTable, Platform, Refusal, Reserve, Slot};
-use vellum_vmsa::{
-    AddressHalf, Descriptor, Geometry, Granule4K, Layout, LeafSize, Maintenance, Stage1Attributes, VirtAddr,
-};
+use vellum_pagetable::{CopyEdit, El1, Licence, Memory, PageTable, Refusal, Reserve};
+use vellum_vmsa::{AddressHalf, Geometry, Granule4K, Layout, LeafSize, Stage1Attributes, VirtAddr};
 
 const PAGE: u64 = 0x1000;
 
@@ -79,34 +78,13 @@ fn ranges_out_of_order_are_copied_all_the_same() {
     assert_eq!(copies(PLAIN_KERNEL, &[(4 * PAGE, 5 * PAGE), (0, PAGE)]), (3 + 3, 3));
 }
 
-/// Memory that counts loads.
-struct Counting(Memory, Cell<usize>);
-
-impl Platform for Counting {
-    fn load(&self, slot: Slot) -> Descriptor {
-        self.1.set(self.1.get() + 1);
-        self.0.load(slot)
-    }
-
-    fn store(&self, slot: Slot, descriptor: Descriptor) {
-        self.0.store(slot, descriptor);
-    }
-
-    fn exchange(&self, slot: Slot, old: Descriptor, new: Descriptor) -> Result<(), Descriptor> {
-        self.0.exchange(slot, old, new)
-    }
-
-    fn maintain(&self, operation: Maintenance) {
-        self.0.maintain(operation);
-    }
-}
-
 /// A range whose tables were counted takes the loads that say whether leaves lie across its ends alone: four levels each.
 #[test]
 fn what_was_counted_is_not_walked_again() {
-    let machine = Counting(Memory::new(), Cell::new(0));
+    let memory = Memory::new();
+    let machine = Counting(&memory, Cell::new(0));
     let all: Vec<_> = (0..8).map(|number| (4 * number * PAGE, (4 * number + 1) * PAGE)).collect();
-    let made = with_pages(&machine.0, PLAIN_KERNEL, &all);
+    let made = with_pages(&memory, PLAIN_KERNEL, &all);
     let mut table = made.over(&machine);
     let mut loads = |count: usize| {
         machine.1.set(0);

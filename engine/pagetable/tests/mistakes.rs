@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 
+use common::counting::Counting;
 use common::{
     DATA, GIB, KERNEL, MIB, PLAIN_KERNEL, Table, change, each_licence, leaves, live, live_4k, map, read_only, unmap,
 };
@@ -185,29 +186,6 @@ fn unmapping_part_of_a_block_leaves_the_rest() {
     for page in (GIB..2 * GIB).step_by(0x1000) {
         let output = table.view().translate(VirtAddr::new(page)).map(|found| found.output.bits());
         assert_eq!(output, (!hole.contains(&page)).then_some(page + 2 * GIB));
-    }
-}
-
-/// A platform that counts loads.
-struct Counting<'m>(&'m Memory, Cell<usize>);
-
-impl Platform for Counting<'_> {
-    fn load(&self, slot: Slot) -> Descriptor {
-        self.1.set(self.1.get() + 1);
-        assert!(self.1.get() < 100_000, "a hole is walked page by page");
-        self.0.load(slot)
-    }
-
-    fn store(&self, slot: Slot, descriptor: Descriptor) {
-        self.0.store(slot, descriptor);
-    }
-
-    fn exchange(&self, slot: Slot, old: Descriptor, new: Descriptor) -> Result<(), Descriptor> {
-        self.0.exchange(slot, old, new)
-    }
-
-    fn maintain(&self, operation: Maintenance) {
-        self.0.maintain(operation);
     }
 }
 

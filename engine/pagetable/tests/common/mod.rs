@@ -1,5 +1,6 @@
 //! Page tables and changes to begin with.
 
+pub(crate) mod counting;
 pub(crate) mod draws;
 pub(crate) mod groups;
 pub(crate) mod guest;
