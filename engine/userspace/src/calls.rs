@@ -86,12 +86,13 @@ impl<E: Embedder> AddressSpace<E> {
     pub fn remap(&self, start: u64, old_bytes: u64, bytes: u64, moves: Move, keeps: bool) -> Result<u64, Error> {
         let (old_bytes, bytes) = (round_up::<E::Granule>(old_bytes), round_up::<E::Granule>(bytes));
         let (Ok(old_bytes), Ok(bytes)) = (old_bytes, bytes) else { return Err(Error::Invalid) };
-        let is_wrong = bytes == 0 || keeps && (moves == Move::Never || bytes != old_bytes);
-        if is_wrong || !is_page::<E::Granule>(start) {
+        // Behind this check, an address of the space plus the new size is below 2^64.
+        let is_no_size = bytes == 0 || bytes > self.shape().highest;
+        let keeps_wrongly = keeps && (moves == Move::Never || bytes != old_bytes);
+        if is_no_size || keeps_wrongly || !is_page::<E::Granule>(start) {
             return Err(Error::Invalid);
         }
-        let end = start.checked_add(old_bytes).ok_or(Error::BadAddress)?;
-        let asked = Remap { old: start..end, bytes, moves, keeps };
+        let asked = Remap { old: start..start.saturating_add(old_bytes), bytes, moves, keeps };
         // Parts that are moved stay moved if another lacks tables.
         let mut done = asked.old.start;
         let at = self.with_tables(|state, editing, supply| state.remap_each(editing, &asked, &mut done, supply))?;

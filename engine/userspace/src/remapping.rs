@@ -83,6 +83,10 @@ impl<E: Embedder> State<E> {
         let Remap { old, bytes, moves, keeps } = asked.clone();
         let old_bytes = old.end - old.start;
         let Some(area) = self.areas.find(old.start) else { return Err(Error::BadAddress.into()) };
+        if old.end > editing.shape.highest {
+            // `munmap` refuses the pages that it shrinks by; without such pages, the old range has a hole.
+            return Err(if bytes < old_bytes { Error::Invalid } else { Error::BadAddress }.into());
+        }
         if let Move::To(start) | Move::Near(start) = moves {
             self.check_target(editing, &old, start, bytes, moves)?;
         } else if bytes <= old_bytes && !keeps {

@@ -41,6 +41,33 @@ fn a_target_ends_with_all_addresses_and_overlaps_nothing_old() {
     assert_eq!(near, Ok(space.shape().lowest), "a hint is no order");
 }
 
+/// Sizes and ends around the highest address, around 2^63 and just below 2^64.
+#[test]
+fn a_size_beyond_all_addresses_is_refused_and_changes_nothing() {
+    let kernel = Kernel::<Granule4K>::new();
+    let (space, highest) = (mapped(&kernel, 2), kernel.space().shape().highest);
+    write(&space, BASE, 7).unwrap();
+    let is_refused = |old: u64, new: u64, error: Error| {
+        for moves in [Move::Never, Move::May, Move::To(FAR), Move::Near(FAR)] {
+            assert_eq!(space.remap(BASE, old, new, moves, false), Err(error), "{old:#x}, {new:#x}, {moves:?}");
+            assert_eq!(maps(&space, BASE), [(0, 2, RW)]);
+        }
+    };
+    let below = |bytes: u64| 0_u64.wrapping_sub(bytes);
+    let sizes = [highest + PAGE, 10 * highest, 1 << 63, (1 << 63) - PAGE, (1 << 63) + PAGE, below(BASE), below(PAGE)];
+    for new in sizes.into_iter().chain([0, below(2 * PAGE), below(1)]) {
+        is_refused(PAGE, new, Error::Invalid);
+        is_refused(2 * PAGE, new, Error::Invalid);
+    }
+    for old in sizes.into_iter().chain([highest - BASE + PAGE, below(BASE + PAGE), below(BASE) + PAGE]) {
+        is_refused(old, PAGE, Error::Invalid);
+    }
+    assert_eq!(space.remap(FAR, below(PAGE), PAGE, Move::May, false), Err(Error::BadAddress));
+    assert_eq!(space.remap(BASE, highest - BASE, PAGE, Move::Never, false), Ok(BASE), "up to the highest address");
+    assert_eq!((maps(&space, BASE), read(&space, BASE)), (vec![(0, 1, RW)], Ok(7)));
+    assert_eq!(kernel.0.committed.get(), 1);
+}
+
 #[test]
 fn an_area_grows_up_to_the_next_and_the_guard_of_a_stack() {
     for guarded in [false, true] {
