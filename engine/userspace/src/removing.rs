@@ -73,7 +73,8 @@ impl<E: Embedder> State<E> {
         let low = self.areas.before(range.start + 1).map_or(0, |area| area.end);
         let high = self.areas.next(range.start).map_or(geometry.input_bytes(), |area| area.start);
         let mut table = self.table(editing);
-        for level in [Level::L2, Level::L1, Level::L0].into_iter().filter(|&level| level >= geometry.start()) {
+        // What a descriptor of each level but the last leads to is a table.
+        for level in Level::ALL.into_iter().rev().skip(1).filter(|&level| level >= geometry.start()) {
             let span = 1 << Geometry::<E::Granule>::shift(level);
             let outer = range.start & !(span - 1)..(range.end + span - 1) & !(span - 1);
             let start = if outer.start < low { outer.start + span } else { outer.start };

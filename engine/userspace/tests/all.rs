@@ -29,4 +29,5 @@ mod room;
 mod tables;
 mod threads;
 mod usage;
+mod widths;
 mod zeros;

@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::{CEILING, Kernel, RW, TestFile, anonymous, maps, of_file, read, write};
+use common::{Kernel, RW, TestFile, anonymous, ceiling, maps, of_file, read, write};
 use vellum_pagetable::HardwareUpdates;
 use vellum_userspace::{Access, Advice, AreaFlags, Error, Fault, Kind, Limits, Locking, Place, Rights, Source};
 use vellum_vmsa::{Granule, Granule4K, Granule16K, Granule64K};
@@ -13,36 +13,36 @@ const BASE: u64 = 0x10_0000;
 #[test]
 fn room_is_found_below_the_ceiling_and_neighbours_are_one() {
     let space = Kernel::<Granule4K>::new().space();
-    assert_eq!(space.map(anonymous(Place::Anywhere, 4, RW)), Ok(CEILING - 4 * PAGE));
-    assert_eq!(space.map(anonymous(Place::Anywhere, 2, RW)), Ok(CEILING - 6 * PAGE));
-    assert_eq!(maps(&space, CEILING), [(-6, 6, RW)]);
-    assert_eq!(space.map(anonymous(Place::Anywhere, 1, Rights::READ)), Ok(CEILING - 7 * PAGE));
-    assert_eq!(maps(&space, CEILING), [(-7, 1, Rights::READ), (-6, 6, RW)]);
+    assert_eq!(space.map(anonymous(Place::Anywhere, 4, RW)), Ok(ceiling() - 4 * PAGE));
+    assert_eq!(space.map(anonymous(Place::Anywhere, 2, RW)), Ok(ceiling() - 6 * PAGE));
+    assert_eq!(maps(&space, ceiling()), [(-6, 6, RW)]);
+    assert_eq!(space.map(anonymous(Place::Anywhere, 1, Rights::READ)), Ok(ceiling() - 7 * PAGE));
+    assert_eq!(maps(&space, ceiling()), [(-7, 1, Rights::READ), (-6, 6, RW)]);
     // A hole that is large enough is taken first.
-    space.unmap(CEILING - 3 * PAGE, 2 * PAGE).unwrap();
-    assert_eq!(space.map(anonymous(Place::Anywhere, 2, Rights::empty())), Ok(CEILING - 3 * PAGE));
-    assert_eq!(space.map(anonymous(Place::Anywhere, 3, Rights::empty())), Ok(CEILING - 10 * PAGE));
+    space.unmap(ceiling() - 3 * PAGE, 2 * PAGE).unwrap();
+    assert_eq!(space.map(anonymous(Place::Anywhere, 2, Rights::empty())), Ok(ceiling() - 3 * PAGE));
+    assert_eq!(space.map(anonymous(Place::Anywhere, 3, Rights::empty())), Ok(ceiling() - 10 * PAGE));
 }
 
 #[test]
 fn a_hint_is_taken_where_there_is_room() {
     let space = Kernel::<Granule4K>::new().space();
     assert_eq!(space.map(anonymous(Place::Near(BASE + 5), 1, RW)), Ok(BASE));
-    assert_eq!(space.map(anonymous(Place::Near(BASE), 1, RW)), Ok(CEILING - PAGE));
+    assert_eq!(space.map(anonymous(Place::Near(BASE), 1, RW)), Ok(ceiling() - PAGE));
     assert_eq!(space.map(anonymous(Place::Near(1), 1, RW)), Ok(0x1_0000));
     let highest = space.shape().highest;
     assert_eq!(space.map(anonymous(Place::Near(highest - 2 * PAGE), 2, RW)), Ok(highest - 2 * PAGE), "to the end");
-    assert_eq!(space.map(anonymous(Place::Near(highest - PAGE), 2, RW)), Ok(CEILING - 3 * PAGE), "beyond the end");
+    assert_eq!(space.map(anonymous(Place::Near(highest - PAGE), 2, RW)), Ok(ceiling() - 3 * PAGE), "beyond the end");
     // Blocks are at blocks, be there no room where they were to be.
     let block = 512;
-    assert_eq!(space.map(anonymous(Place::Near(BASE), block, RW)), Ok(CEILING - 2 * block * PAGE));
+    assert_eq!(space.map(anonymous(Place::Near(BASE), block, RW)), Ok(ceiling() - 2 * block * PAGE));
 }
 
 #[test]
 fn the_first_page_is_one_as_any_where_it_may_be_mapped() {
     let kernel = Kernel::<Granule4K>::new();
     let shape = vellum_userspace::Shape { lowest: 0, lowest_fixed: 0, ..kernel.shape(HardwareUpdates::None) };
-    let space = vellum_userspace::AddressSpace::new(kernel, shape, CEILING, Limits::USUAL).unwrap();
+    let space = vellum_userspace::AddressSpace::new(kernel, shape, ceiling(), Limits::USUAL).unwrap();
     space.map(anonymous(Place::Fixed(0), 1, RW)).unwrap();
     assert_eq!(write(&space, 0, 5), Ok(5));
     space.unmap(0, PAGE).unwrap();
@@ -74,11 +74,11 @@ fn what_means_nothing_is_refused() {
     // What a call names may lie lower than what is chosen.
     assert_eq!(space.map(anonymous(Place::Fixed(0x8000), 1, RW)), Ok(0x8000));
     assert_eq!(space.map(anonymous(Place::Near(0x9000), 1, RW)), Ok(0x1_0000));
-    assert_eq!(refused(anonymous(Place::Fixed(1 << 39), 1, RW)), Error::NoMemory);
-    assert_eq!(refused(anonymous(Place::Anywhere, 1 << 40, RW)), Error::NoMemory);
+    assert_eq!(refused(anonymous(Place::Fixed(space.shape().highest), 1, RW)), Error::NoMemory);
+    assert_eq!(refused(anonymous(Place::Anywhere, space.shape().highest >> 11, RW)), Error::NoMemory);
     assert_eq!(refused(anonymous(Place::Anywhere, (1 << 52) - 512, RW)), Error::NoMemory, "all addresses but a block");
     assert_eq!(
-        refused(anonymous(Place::Fixed(0), 1 << 27, RW)),
+        refused(anonymous(Place::Fixed(0), space.shape().highest >> 12, RW)),
         Error::NotPermitted,
         "all that there are, and no more"
     );
@@ -96,7 +96,7 @@ fn what_means_nothing_is_refused() {
     assert_eq!(space.protect(at, PAGE, Rights::READ | Rights::EXECUTE), Err(Error::Denied));
     assert_eq!(space.unmap(BASE + 1, PAGE), Err(Error::Invalid));
     assert_eq!(space.unmap(BASE, 0), Err(Error::Invalid));
-    assert_eq!(space.unmap(1 << 39, PAGE), Err(Error::Invalid));
+    assert_eq!(space.unmap(space.shape().highest, PAGE), Err(Error::Invalid));
     assert_eq!(space.unmap(BASE, PAGE), Ok(()), "nothing is there, and that is no error");
     assert_eq!(space.protect(BASE + 1, PAGE, RW), Err(Error::Invalid));
     assert_eq!(space.protect(BASE, 0, RW), Ok(()));
@@ -257,5 +257,5 @@ fn a_stack_grows_as_far_as_its_limit_and_its_guard() {
     assert!(write(&space, BASE + 856 * PAGE, 4).is_err(), "closer than the guard");
     assert!(write(&space, BASE + 857 * PAGE, 4).is_ok());
     // Room is found no closer below it either.
-    assert_eq!(space.map(anonymous(Place::Near(BASE + 700 * PAGE), 1, RW)), Ok(CEILING - PAGE));
+    assert_eq!(space.map(anonymous(Place::Near(BASE + 700 * PAGE), 1, RW)), Ok(ceiling() - PAGE));
 }

@@ -54,7 +54,7 @@ fn what_may_only_be_executed_is_not_read() {
     let file_page = |has_execute_only: bool| {
         let kernel = Kernel::<Granule4K>::new();
         let shape = Shape { has_execute_only, ..kernel.shape(HardwareUpdates::None) };
-        let space = AddressSpace::new(kernel.clone(), shape, common::CEILING, Limits::USUAL).unwrap();
+        let space = AddressSpace::new(kernel.clone(), shape, common::ceiling(), Limits::USUAL).unwrap();
         let file = TestFile::new(&kernel, 1, 4);
         space.map(of_file(&file, (Place::Fixed(BASE), 0, 4), Rights::EXECUTE, AreaFlags::empty())).unwrap();
         let came = [Kind::Execute, Kind::Read, Kind::Execute].map(|kind| access(&space, BASE, kind, 0).is_ok());

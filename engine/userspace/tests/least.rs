@@ -10,7 +10,7 @@ use vellum_userspace::{
     Access, AddressSpace, AreaFlags, Embedder, Error, Fault, File, FileError, Frames, Kind, Limits, Lock, Place,
     Request, Rights, Shape, Source,
 };
-use vellum_vmsa::{Descriptor, Geometry, Granule, Granule4K, Maintenance, PhysAddr, Stage1Attributes};
+use vellum_vmsa::{Descriptor, Granule, Granule4K, Maintenance, PhysAddr, Stage1Attributes};
 
 const BASE: u64 = 0x1000_0000;
 const PAGE: u64 = Granule4K::SIZE_BYTES;
@@ -154,17 +154,17 @@ fn kernel() -> Kernel {
 
 fn space(kernel: &Kernel) -> AddressSpace<Kernel> {
     let shape = Shape {
-        geometry: Geometry::<Granule4K>::lower(39).unwrap(),
+        geometry: crate::common::geometry().0,
         tlb: TlbFeatures::NONE,
         hardware_updates: HardwareUpdates::None,
         memory: Stage1Attributes::memory(0),
         has_execute_only: false,
         lowest: 0x1_0000,
         lowest_fixed: 0x1_0000,
-        highest: 1 << 39,
+        highest: crate::common::geometry::<Granule4K>().1,
         guard_bytes: 0,
     };
-    AddressSpace::new(kernel.clone(), shape, 1 << 38, Limits::USUAL).unwrap()
+    AddressSpace::new(kernel.clone(), shape, crate::common::ceiling(), Limits::USUAL).unwrap()
 }
 
 /// 1024 pages at `BASE`, of two tables.
@@ -186,10 +186,11 @@ fn every_frame_and_every_table_goes_back() {
     let child = parent.fork().unwrap();
     assert_eq!(write(&child, 3), Ok(()));
     assert_eq!((parent.usage().anonymous, child.usage().anonymous), (2, 2));
-    // Of each space the root, a table of level 2, and two of level 3; two frames, and one more of the child's.
-    assert_eq!(kernel.frames.borrow().len(), 2 * 4 + 3);
+    // Of each space the root, tables down to level 2, and two of level 3; two frames, and one more of the child's.
+    let tables = 4 + crate::common::levels_above::<Granule4K>();
+    assert_eq!(kernel.frames.borrow().len(), 2 * tables + 3);
     drop(parent);
-    assert_eq!(kernel.frames.borrow().len(), 4 + 2);
+    assert_eq!(kernel.frames.borrow().len(), tables + 2);
     drop(child);
     assert_eq!(kernel.frames.borrow().len(), 0);
 }

@@ -11,8 +11,8 @@ use vellum_userspace::{Access, Advice, AreaFlags, Fault, Kind, Move, Place, Righ
 use vellum_vmsa::{Granule, Granule4K, Granule16K, Granule64K};
 
 /// Addresses that no table of the program's leads to but one, which goes with its last page.
-const BASE: u64 = 1 << 37;
-const FAR: u64 = 1 << 36;
+const BASE: u64 = 1 << 35;
+const FAR: u64 = 1 << 34;
 const PAGES: u64 = 16;
 
 /// What is there before the fault.
@@ -82,7 +82,7 @@ fn call<G: Granule>(name: &str, space: &Space<G>, file: &TestFile<G>) -> bool {
 fn judge<G: Granule>(space: &Space<G>, told: &str) {
     let mut areas: Vec<(Range<u64>, Rights)> = Vec::new();
     space.areas(|area| areas.push((area.range(), area.rights)));
-    space.pages(0..1 << 39, |page| {
+    space.pages(0..1 << 36, |page| {
         let area = areas.iter().find(|(range, _)| range.contains(&page.address));
         let rights = area.unwrap_or_else(|| panic!("{told}: a page at {:#x}, where nothing is", page.address)).1;
         let is_hidden = rights.is_empty();

@@ -3,7 +3,7 @@
 
 use crate::common;
 
-use common::{CEILING, Kernel, RW, Space, TestFile, anonymous, leaf_bytes, maps, of_file, read, write};
+use common::{Kernel, RW, Space, TestFile, anonymous, ceiling, leaf_bytes, maps, of_file, read, write};
 use vellum_userspace::{Advice, AreaFlags, Error, Limits, Locking, Move, Place, Rights};
 use vellum_vmsa::{Granule, Granule4K};
 
@@ -95,7 +95,7 @@ fn what_ends_within_an_area_does_not_grow_there() {
     assert_eq!(becomes(&space, 3, 5, Move::Never), Err(Error::NoMemory));
     assert_eq!(space.remap(BASE + PAGE, 3 * PAGE, 5 * PAGE, Move::Never, false), Ok(BASE + PAGE));
     assert_eq!(maps(&space, BASE), [(0, 6, RW)]);
-    assert_eq!(becomes(&space, 3, 5, Move::May), Ok(CEILING - 5 * PAGE));
+    assert_eq!(becomes(&space, 3, 5, Move::May), Ok(ceiling() - 5 * PAGE));
     assert_eq!(maps(&space, BASE)[0], (3, 3, RW));
 }
 

@@ -200,7 +200,7 @@ impl<G: Granule> Run<G> {
             5 => {
                 // Near the lowest address there is room above alone.
                 let low = space.shape().lowest + count * G::SIZE_BYTES;
-                space.set_ceiling(*self.seed.pick(&[low, self.base + 64 * G::SIZE_BYTES, common::CEILING]));
+                space.set_ceiling(*self.seed.pick(&[low, self.base + 64 * G::SIZE_BYTES, common::ceiling()]));
             }
             4 => {
                 let scarce = |seed: &mut Seed, usual, pages: u64| {

@@ -3,7 +3,7 @@
 
 use crate::common;
 
-use common::{CEILING, Kernel, RW, Space, TestFile, anonymous};
+use common::{Kernel, RW, Space, TestFile, anonymous, ceiling};
 use seed::Seed;
 use vellum_userspace::{Area, AreaFlags, Error, Place, Rights};
 use vellum_vmsa::Granule4K;
@@ -156,15 +156,15 @@ fn blocks_of_anonymous_memory_are_at_blocks_where_there_is_room_for_one_more() {
     let kernel = Kernel::<Granule4K>::new();
     let space = space(&kernel);
     let anywhere = |bytes: u64| space.map(anonymous(Place::Anywhere, bytes / PAGE, RW));
-    let odd = CEILING - 5 * PAGE;
+    let odd = ceiling() - 5 * PAGE;
     space.set_ceiling(odd);
-    assert_eq!(anywhere(BLOCK), Ok(CEILING - BLOCK - BLOCK), "the highest block below");
-    assert_eq!(anywhere(2 * BLOCK), Ok(CEILING - 4 * BLOCK));
-    assert_eq!(anywhere(BLOCK + PAGE), Ok(CEILING - 5 * BLOCK - PAGE), "no number of blocks, as high as possible");
+    assert_eq!(anywhere(BLOCK), Ok(ceiling() - BLOCK - BLOCK), "the highest block below");
+    assert_eq!(anywhere(2 * BLOCK), Ok(ceiling() - 4 * BLOCK));
+    assert_eq!(anywhere(BLOCK + PAGE), Ok(ceiling() - 5 * BLOCK - PAGE), "no number of blocks, as high as possible");
     // What is of a file is where it is, and so is what has no room for one more.
     let file = TestFile::new(&kernel, 1, 1024);
     let of_file = common::of_file(&file, (Place::Anywhere, 0, 512), Rights::READ, AreaFlags::empty());
-    assert_eq!(space.map(of_file), Ok(CEILING - 6 * BLOCK - PAGE));
+    assert_eq!(space.map(of_file), Ok(ceiling() - 6 * BLOCK - PAGE));
     space.clear();
     let lowest = space.shape().lowest;
     space.set_ceiling(lowest + 2 * BLOCK - PAGE);

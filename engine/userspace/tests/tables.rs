@@ -7,27 +7,65 @@ use std::rc::Rc;
 use common::{Kernel, RW, anonymous, read, write};
 use vellum_pagetable::HardwareUpdates;
 use vellum_userspace::{Access, Advice, Error, Fault, Frames, Kind, Move, Place};
-use vellum_vmsa::{Granule4K, PhysAddr};
+use vellum_vmsa::{Geometry, Granule, Granule4K, Granule16K, Granule64K, Level, PhysAddr};
 
 const PAGE: u64 = 4096;
 const BASE: u64 = 0x1_0000_0000;
-/// No descriptor of 48 bits leads there.
-const WIDE: PhysAddr = PhysAddr::new(1 << 48);
+
+/// Where no descriptor leads.
+fn beyond(kernel: &Kernel<Granule4K>) -> PhysAddr {
+    PhysAddr::new(1 << kernel.shape(HardwareUpdates::None).geometry.layout().output_bits())
+}
+
+/// Pages at both ends of what each level's descriptor leads to, and of the whole, each by itself and all together.
+fn comes_back<G: Granule>() {
+    let kernel = Kernel::<G>::new();
+    let space = kernel.space();
+    let (highest, page, shape) = (space.shape().highest, G::SIZE_BYTES, space.shape().geometry);
+    let levels = Level::ALL.into_iter().filter(|&level| level >= shape.start() && level < Level::L3);
+    let ends = levels.flat_map(|level| [0, page].map(|less| (1 << Geometry::<G>::shift(level)) - less));
+    let pages: Vec<u64> = ends.chain([1 << 16, highest - page]).filter(|&at| at < highest).collect();
+    let map = |&at: &u64| {
+        space.map(anonymous(Place::Fixed(at), 1, RW)).unwrap();
+        write(&space, at, 1).unwrap();
+    };
+    for at in &pages {
+        map(at);
+        assert!(kernel.out().1 > 1);
+        space.unmap(*at, page).unwrap();
+        assert_eq!(kernel.out(), (0, 1), "the root is left of a page at {at:#x}");
+    }
+    pages.iter().for_each(map);
+    assert_eq!(kernel.out().0, pages.len());
+    pages.iter().for_each(|&at| space.unmap(at, page).unwrap());
+    assert_eq!(kernel.out(), (0, 1), "the root is left");
+    pages.iter().for_each(map);
+    drop(space);
+    assert_eq!(kernel.out(), (0, 0));
+}
+
+#[test]
+fn every_table_comes_back_once_it_is_empty() {
+    comes_back::<Granule4K>();
+    comes_back::<Granule16K>();
+    comes_back::<Granule64K>();
+}
 
 #[test]
 fn a_table_that_no_descriptor_leads_to_is_none() {
     let kernel = Kernel::<Granule4K>::new();
-    kernel.give_table(WIDE);
+    let wide = beyond(&kernel);
+    kernel.give_table(wide);
     assert_eq!(kernel.try_space(HardwareUpdates::None).err(), Some(Error::NoMemory));
-    assert_eq!((kernel.out(), kernel.take_table()), ((0, 0), Some(WIDE)), "it is there again");
+    assert_eq!((kernel.out(), kernel.take_table()), ((0, 0), Some(wide)), "it is there again");
     let space = kernel.space();
     space.map(anonymous(Place::Fixed(BASE), 4, RW)).unwrap();
     write(&space, BASE, 1).unwrap();
     let (before, promised) = (kernel.out(), kernel.0.committed.get());
-    kernel.give_table(WIDE);
+    kernel.give_table(wide);
     assert_eq!(space.fork().err(), Some(Error::NoMemory));
     assert_eq!((kernel.out(), kernel.0.committed.get()), (before, promised));
-    assert_eq!(kernel.take_table(), Some(WIDE));
+    assert_eq!(kernel.take_table(), Some(wide));
 }
 
 /// The rest of a block is a child's too: a page of it gets a leaf of its own, and a table.

@@ -13,11 +13,41 @@ use std::rc::Rc;
 
 use vellum_pagetable::{Census, HardwareUpdates, Licence, Reserve, TlbFeatures, Tolerance};
 use vellum_userspace::{AddressSpace, Asids, Embedder, Error, Frames, Limits, Numbers, Rights, Shape};
-use vellum_vmsa::{BbmLevel, Geometry, Granule, Layout, Level, PhysAddr, Stage1Attributes};
+use vellum_vmsa::{AddressHalf, BbmLevel, Geometry, Granule, Layout, Level, PageSize, PhysAddr, Stage1Attributes};
 
 pub(crate) const RW: Rights = Rights::READ.union(Rights::WRITE);
 pub(crate) const RX: Rights = Rights::READ.union(Rights::EXECUTE);
-pub(crate) const CEILING: u64 = 0x7f_0000_0000;
+
+/// Names the bits of address that spaces have here, where another process asks for a width: [`crate::widths`].
+pub(crate) const WIDTH: &str = "VELLUM_TEST_WIDTH";
+
+/// The width that was asked for.
+fn width() -> Option<u32> {
+    std::env::var(WIDTH).ok().map(|bits| bits.parse().expect("a number of bits"))
+}
+
+/// Below it `mmap` looks for room.
+pub(crate) fn ceiling() -> u64 {
+    if width() == Some(36) { 0xf_0000_0000 } else { 0x7f_0000_0000 }
+}
+
+/// Levels of tables above level 1.
+pub(crate) fn levels_above<G: Granule>() -> usize {
+    let (start, level1) = (geometry::<G>().0.start().number(), Level::L1.number());
+    usize::try_from(level1 - start).unwrap_or(0)
+}
+
+/// The shape of page tables, and the address behind the highest.
+pub(crate) fn geometry<G: Granule>() -> (Geometry<G>, u64) {
+    let least = if G::SHIFT == 16 { 42 } else { 39 };
+    let bits = width().unwrap_or(least);
+    let layout = match G::PAGE_SIZE {
+        PageSize::Size64K if bits > 48 => Layout::Lpa,
+        _ if bits > 48 => Layout::Lpa2,
+        _ => Layout::Bits48,
+    };
+    (Geometry::new(bits, layout, AddressHalf::Lower).unwrap(), 1 << width().unwrap_or(39))
+}
 
 pub(crate) use file::TestFile;
 pub(crate) use lock::{Alone, Beside, Held, Judge, before_whole, held, holding, run_beside};
@@ -150,16 +180,16 @@ impl<G: Granule> Kernel<G> {
     }
 
     pub(crate) fn shape(&self, hardware_updates: HardwareUpdates) -> Shape<G> {
-        let input_bits = if G::SHIFT == 16 { 42 } else { 39 };
+        let (geometry, highest) = geometry();
         Shape {
-            geometry: Geometry::new(input_bits, Layout::Bits48, vellum_vmsa::AddressHalf::Lower).unwrap(),
+            geometry,
             tlb: TlbFeatures::NONE,
             hardware_updates,
             memory: Stage1Attributes::memory(0),
             has_execute_only: false,
             lowest: 0x1_0000,
             lowest_fixed: 0x8000,
-            highest: 1 << 39,
+            highest,
             guard_bytes: 256 * G::SIZE_BYTES,
         }
     }
@@ -169,7 +199,7 @@ impl<G: Granule> Kernel<G> {
     }
 
     pub(crate) fn try_space(&self, hardware_updates: HardwareUpdates) -> Result<Space<G>, Error> {
-        AddressSpace::new(self.clone(), self.shape(hardware_updates), CEILING, Limits::USUAL)
+        AddressSpace::new(self.clone(), self.shape(hardware_updates), ceiling(), Limits::USUAL)
     }
 }
 
