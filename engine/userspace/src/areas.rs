@@ -66,6 +66,7 @@ impl<F: Clone + PartialEq> Areas<F> {
     /// Adds an area to a range that is free; it becomes one with neighbours that are alike.
     pub(crate) fn insert(&mut self, area: Area<F>) {
         let (start, end) = (area.start, area.end);
+        debug_assert!(start < end, "{start:#x} to {end:#x} is no range");
         self.bytes += area.bytes();
         self.by_start.insert(start, area);
         self.join(end);

@@ -36,7 +36,11 @@ impl<E: Embedder> AddressSpace<E> {
         if bytes == 0 {
             return Err(Error::Invalid);
         }
+        // More than all addresses is no memory, whatever it is to be of.
         let bytes = round_up::<E::Granule>(bytes)?;
+        if bytes > self.shape().highest {
+            return Err(Error::NoMemory);
+        }
         let is_shared = flags.contains(AreaFlags::SHARED);
         let (file, most) = match request.source {
             Source::Anonymous if is_shared => {

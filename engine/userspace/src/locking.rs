@@ -47,7 +47,8 @@ impl<E: Embedder> State<E> {
         if how != Locking::Not {
             let locked = self.pages(is_locked) << E::Granule::SHIFT;
             let again: u64 = self.areas.parts(range).filter(is_locked).map(|part| part.bytes()).sum();
-            if locked - again + (range.end - range.start) > self.limits.locked {
+            // A range may have nearly as many bytes as there are numbers.
+            if (locked - again).saturating_add(range.end - range.start) > self.limits.locked {
                 return Err(Error::NoMemory.into());
             }
         }

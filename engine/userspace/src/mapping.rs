@@ -127,9 +127,6 @@ impl<E: Embedder> State<E> {
     /// Where a request is to be mapped.
     fn choose(&self, editing: &Editing<'_, E>, wished: &Wished<E::File>) -> Result<u64, Error> {
         let (shape, bytes) = (editing.shape, wished.bytes);
-        if bytes > shape.highest {
-            return Err(Error::NoMemory);
-        }
         let fits = |start: u64| start.checked_add(bytes).is_some_and(|end| end <= shape.highest);
         match wished.place {
             Place::Fixed(start) | Place::FixedNoReplace(start) => {
@@ -180,6 +177,9 @@ impl<E: Embedder> State<E> {
     /// Blocks of anonymous memory are at addresses of blocks, if there is room for one more: as on Linux.
     pub(crate) fn find_room(&self, editing: &Editing<'_, E>, bytes: u64, is_anonymous: bool) -> Result<u64, Error> {
         let (shape, block) = (editing.shape, 1 << Geometry::<E::Granule>::shift(Level::L2));
+        if bytes > shape.highest {
+            return Err(Error::NoMemory);
+        }
         if is_anonymous && bytes.is_multiple_of(block) {
             let wide = self.areas.find_room(shape.lowest, self.ceiling, bytes + block, shape.guard_bytes);
             if let Some(start) = wide {

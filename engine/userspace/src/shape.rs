@@ -50,6 +50,12 @@ impl<G: Granule> Shape<G> {
         El1 { scope: Scope::Asid(0), tlb: self.tlb, hardware_updates: self.hardware_updates }
     }
 
+    /// Where room ends that is looked for below `wanted`: where a page does, and the highest address at the most.
+    pub(crate) const fn ceiling(&self, wanted: u64) -> u64 {
+        let lower = if wanted < self.highest { wanted } else { self.highest };
+        lower & !(G::SIZE_BYTES - 1)
+    }
+
     /// Whether a program with these rights may read.
     pub(crate) fn is_readable(&self, rights: Rights) -> bool {
         let implied = if self.has_execute_only { Rights::WRITE } else { Rights::WRITE.union(Rights::EXECUTE) };

@@ -30,7 +30,7 @@ pub struct AddressSpace<E: Embedder> {
 }
 
 impl<E: Embedder> AddressSpace<E> {
-    /// A space that has nothing; `mmap` looks for room below `ceiling`.
+    /// A space that has nothing; `mmap` looks for room below `ceiling`, and below the highest address.
     pub fn new(embedder: E, shape: Shape<E::Granule>, ceiling: u64, limits: Limits) -> Result<Self, Error> {
         let context = Context::new();
         let platform = Current::new(embedder.platform(), &context);
@@ -38,7 +38,7 @@ impl<E: Embedder> AddressSpace<E> {
         supply.add(&platform, embedder.take_table().ok_or(Error::NoMemory)?);
         let made = PageTable::offline(&platform, shape.geometry, shape.regime(), &mut supply);
         let root = made.map(PageTable::detach);
-        let state = root.ok().and_then(|root| State::new(root, ceiling, limits));
+        let state = root.ok().and_then(|root| State::new(root, shape.ceiling(ceiling), limits));
         match (root, state) {
             (Ok(root), Some(state)) => {
                 Ok(Self { shape, root: root.address(), context, lock: E::Lock::new(state), embedder })
@@ -76,7 +76,7 @@ impl<E: Embedder> AddressSpace<E> {
 
     /// `mmap` looks for room below `ceiling` from now on.
     pub fn set_ceiling(&self, ceiling: u64) {
-        self.with(|state| state.ceiling = ceiling);
+        self.with(|state| state.ceiling = self.shape.ceiling(ceiling));
     }
 
     /// `prlimit`.

@@ -8,6 +8,7 @@ mod around;
 mod asids;
 mod calls;
 mod copied_folios;
+mod extremes;
 mod faults;
 mod fetches;
 mod folding;
