@@ -11,7 +11,7 @@
 //! What a kernel that is a `realm` asks of the RMM, and how far it believes the answer; how memory changes hands (`handing`), and the
 //! `pool` of pages that it shares; a `ring` is in one of them. How CPUs wait for one of them that changes the tables: `parking`.
 //! How many have which page, folios as one: `counts`.
-//! What a program is begun from: `arguments` of the command line, files of a `cpio` archive, one of them a `program` (ELF); how processes stand with `stops`.
+//! What a program is begun from: `arguments` of the command line, files of a `cpio` archive, one of them a `program` (ELF); how processes stand with `stops`, and the `countdown` of a timer.
 //!
 //! No allocator, no `unsafe`, no statics. The large values are made in place: see each one's documentation for its size.
 //! Built for release, the deepest of all, `devicetree::read` and `Buddy::new`, take 4.5 KiB of stack.
@@ -22,6 +22,7 @@ pub mod arguments;
 pub mod buddy;
 pub mod choice;
 pub mod command_line;
+pub mod countdown;
 pub mod counts;
 pub mod cpio;
 pub mod devicetree;

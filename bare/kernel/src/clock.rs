@@ -3,10 +3,9 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use hardware::timer;
+pub(crate) use kerncore::countdown::LONGEST;
 
 pub(crate) const SECOND: u64 = 1_000_000_000;
-/// The longest time that is told apart from longer ones.
-pub(crate) const LONGEST: u64 = i64::MAX as u64;
 /// The most that CLOCK_REALTIME is set beyond CLOCK_MONOTONIC.
 const LATEST: u64 = LONGEST - 30 * 365 * 86_400 * SECOND;
 /// CLOCK_REALTIME minus CLOCK_MONOTONIC, in nanoseconds.

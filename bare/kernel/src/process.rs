@@ -7,6 +7,7 @@
 //!           └── signals, end, the others' turn ◀──────┘
 //! ```
 
+mod alarm;
 pub(crate) mod alarms;
 mod atomics;
 pub(crate) mod calls;

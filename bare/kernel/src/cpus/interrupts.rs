@@ -4,7 +4,6 @@ use hardware::gic;
 
 use super::calls;
 use crate::facts::facts;
-use crate::process::alarms;
 use crate::report::console::say;
 use crate::threads::dispatcher;
 
@@ -13,10 +12,7 @@ pub(crate) fn handle() {
     while let Some(interrupt) = calls::take_interrupt() {
         match gic::is_call(interrupt) {
             true => calls::answer(),
-            false if interrupt == facts().timer_interrupt => {
-                alarms::tick();
-                dispatcher::tick();
-            }
+            false if interrupt == facts().timer_interrupt => dispatcher::tick(),
             false => say!("warning: unexpected interrupt {interrupt}"),
         }
     }

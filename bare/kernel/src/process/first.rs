@@ -52,8 +52,6 @@ struct Programs;
 impl World for Programs {
     fn fire(&self) {
         alarms::fire();
-        // Those that wait for what a thread has run, which has just left.
-        alarms::fire_by_running();
     }
 
     fn leave(&self) -> bool {

@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use hardware::lock::Lock;
 
 use super::rseq::Sequences;
-use super::signals::{Info, Pending, SIGKILL, SIGSTOP, Signal, Stack};
+use super::signals::{Info, Pending, SIGALRM, SIGKILL, SIGSTOP, Signal, Stack};
 use super::stacks::Stack as KernelStack;
 use super::table::{self, Process};
 use super::{alarms, space, stops};
@@ -139,6 +139,9 @@ impl Task {
     pub(crate) fn take(&self, set: u64) -> Option<(Signal, Info)> {
         loop {
             let (signal, info) = self.pending.take(set).or_else(|| self.process.pending.take(set))?;
+            if signal == SIGALRM {
+                alarms::take_real(self.process.number);
+            }
             let Some(sequence) = info.timer else { return Some((signal, info)) };
             let [number, value] = info.words;
             if let Some(overruns) = alarms::take(self.process.number, number as i32, sequence) {
@@ -173,6 +176,14 @@ impl Owner for Task {
 
     fn leave(&self) {
         self.sequences.note_leaving();
+    }
+
+    fn tick(&self, number: i32) {
+        alarms::tick(&self.process, number);
+    }
+
+    fn has_run(&self, number: i32) {
+        alarms::fire_by_running(self.process.number, number);
     }
 
     fn end(&self) {

@@ -30,12 +30,14 @@ static IS_OVER: [AtomicBool; per_cpu::MAX_CPUS] = [const { AtomicBool::new(false
 static SWITCHES: AtomicU64 = AtomicU64::new(0);
 /// When [`World::fire`] is called next, in ticks of the counter.
 static DUE: AtomicU64 = AtomicU64::new(u64::MAX);
+/// Before this time, in ticks of the counter, no thread is interrupted for what is due.
+static PAUSE_END: AtomicU64 = AtomicU64::new(0);
 /// When the linear map heals next, in ticks of the counter.
 static NEXT_ROUND: AtomicU64 = AtomicU64::new(0);
 
 /// What the dispatcher asks of whoever has threads run.
 pub(crate) trait World {
-    /// Does what is due. Exceptions are masked.
+    /// Does what is due. Exceptions are open.
     fn fire(&self);
     /// Has this CPU forget the owner that it entered last. Whether it had one; exceptions are open for a while then.
     fn leave(&self) -> bool;
@@ -49,9 +51,24 @@ pub(crate) fn set_due(ticks: u64) {
     }
 }
 
+/// Whether something is due by `now`. If so, the caller does it, and for all others it is due at `next`.
+pub(crate) fn take_due(now: u64, next: u64) -> bool {
+    DUE.fetch_update(Ordering::AcqRel, Ordering::Acquire, |due| (due <= now).then_some(next)).is_ok()
+}
+
 /// When something is due next, in ticks of the counter.
 pub(crate) fn due() -> Option<u64> {
     Some(DUE.load(Ordering::Acquire)).filter(|due| *due != u64::MAX)
+}
+
+/// The same where a thread runs, whose turn may not be over yet.
+pub(crate) fn due_here() -> Option<u64> {
+    Some(due()?.max(PAUSE_END.load(Ordering::Relaxed)))
+}
+
+/// Threads that run are not interrupted before this time for what is due.
+pub(crate) fn pause_until(ticks: u64) {
+    PAUSE_END.store(ticks, Ordering::Relaxed);
 }
 
 /// Where every thread begins: exceptions are masked, as the dispatcher has them.
@@ -70,9 +87,9 @@ pub(crate) fn run(world: &dyn World) -> bool {
     user::prepare_cpu();
     queue::serve(true);
     let outcome = loop {
+        world.fire();
         // Masked from the look to the wait: an interrupt in between would be gone, and what it told of would wait for the next.
         let masks = interrupts::mask();
-        world.fire();
         let next = queue::next();
         match next {
             Next::Run(thread) => dispatch(world, thread),
@@ -137,6 +154,7 @@ fn dispatch(world: &dyn World, thread: Arc<Thread>) {
     let Some(thread) = thread::set_current(None) else { return };
     thread.simd.with(user::save_simd);
     thread.thread_pointer.set(user::read_thread_pointer());
+    interrupts_open(|| thread.owner.has_run(thread.number()));
     if let Some(ended) = queue::left(thread) {
         // Not before its stack is left; and what drops with it may take its time.
         world.leave();
@@ -193,9 +211,14 @@ pub(crate) fn is_over() -> bool {
 
 /// Gives way if the time is over. A new slice begins.
 pub(crate) fn give_way_if_over() {
-    if !IS_OVER[per_cpu::index()].swap(false, Ordering::Relaxed) {
+    if !is_over() {
         return;
     }
+    let thread = thread::current();
+    thread.owner.tick(thread.number());
+    drop(thread);
+    // Behind the tick, after which something may be due earlier.
+    IS_OVER[per_cpu::index()].store(false, Ordering::Relaxed);
     arm();
     give_way();
 }
@@ -203,7 +226,7 @@ pub(crate) fn give_way_if_over() {
 /// Has this CPU interrupted when the thread's time is over, or an alarm is due.
 fn arm() {
     let end = timer::read_counter() + timer::read_frequency() * SLICE / 1000;
-    timer::arm(due().map_or(end, |due| due.min(end)));
+    timer::arm(due_here().map_or(end, |due| due.min(end)));
 }
 
 /// The timer's interrupt, with interrupts masked.

@@ -9,6 +9,9 @@ use hardware::{per_cpu, timer};
 use super::thread::{Leaving, Thread};
 use crate::cpus::calls;
 
+/// Threads that are woken at once when their time has come. The next look, for which a CPU is interrupted at once, wakes others.
+const MOST_AT_ONCE: usize = 32;
+
 struct Queue {
     ready: VecDeque<Arc<Thread>>,
     /// By time, and number.
@@ -58,7 +61,8 @@ impl Queue {
     fn wake_who_is_due(&mut self) -> bool {
         let now = timer::read_counter();
         let mut calls = false;
-        while let Some(entry) = self.sleeping.first_entry().filter(|entry| entry.key().0 <= now) {
+        for _ in 0..MOST_AT_ONCE {
+            let Some(entry) = self.sleeping.first_entry().filter(|entry| entry.key().0 <= now) else { break };
             let thread = entry.get().clone();
             calls |= self.wake(&thread);
         }

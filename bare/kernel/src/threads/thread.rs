@@ -37,8 +37,12 @@ pub(crate) trait Owner: Any {
     fn is_held(&self) -> bool;
     /// The thread goes on, on this CPU. Exceptions are masked.
     fn enter(&self);
-    /// The thread leaves its CPU.
+    /// The thread leaves its CPU. Exceptions are masked.
     fn leave(&self);
+    /// The thread of this number runs, and its time is over, or something is due. Exceptions are open.
+    fn tick(&self, number: i32);
+    /// It has left its CPU, which the dispatcher has. Exceptions are open.
+    fn has_run(&self, number: i32);
     /// The thread has ended and left its stack, which nobody needs any more.
     fn end(&self);
 }

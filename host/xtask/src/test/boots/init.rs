@@ -60,10 +60,14 @@ pub(super) fn all() -> Vec<Boot> {
 }
 
 /// One of the project's own programs, and lines that it prints: what is missed while a signal waits, one that comes while every CPU
-/// idles; pages that leave the linear map, which has them again in the end; and its leaves, which fold while nothing runs.
-const OWN: [(&str, &[Words]); 4] = [
+/// idles; timers of the shortest periods, beside which others go on; pages that leave the linear map, which has them again in the end; and its leaves, which fold while nothing runs.
+const OWN: [(&str, &[Words]); 5] = [
     ("modules", &[&["25 rounds: true"], &["together: true"], &["game=: ENOEXEC"], &["unloaded after all: 0"]]),
     ("timing", &[&["the most overruns: 2147483647"], &["asleep: EINTR"]]),
+    (
+        "intervals",
+        &[&["prof, beside: 20 barriers, killed by SIGKILL"], &["1000 timers: 1000 told"], &["sleeps of 1 ns: 6600"]],
+    ),
     ("secrets", &[&["round 2: ended with 0"], &["secret pages: 0 held, 0 lost"]]),
     ("healing leaves", &[&["split: true"], &["whole again: true"]]),
 ];
@@ -77,7 +81,7 @@ const VECTORS: (&str, &[Words]) = ("vectors", &[&["not kept: [0, 0, 0, 0, 0], si
 
 /// Secret pages where TLBs may conflict with what the linear map's leaves were.
 fn above_the_monitor() -> Boot {
-    let boot = own(OWN[2], ("4k", 4, 1));
+    let boot = own(OWN[3], ("4k", 4, 1));
     let more = "--monitor --machine bare/monitor/machines/all-resize.toml";
     Boot { name: format!("{}, monitor", boot.name), options: format!("{} {more}", boot.options), ..boot }
 }
