@@ -1,20 +1,31 @@
 //! The areas of an address space, in order of address: none overlap, and neighbours that are alike are one.
 
-use alloc::collections::BTreeMap;
 use core::ops::Range;
 
 use crate::area::{Area, AreaFlags};
+use crate::map::{Map, NoMemory};
 
 /// Areas.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Areas<F> {
-    by_start: BTreeMap<u64, Area<F>>,
+    by_start: Map<u64, Area<F>>,
     bytes: u64,
 }
 
 impl<F: Clone + PartialEq> Areas<F> {
     pub(crate) const fn new() -> Self {
-        Self { by_start: BTreeMap::new(), bytes: 0 }
+        Self { by_start: Map::new(), bytes: 0 }
+    }
+
+    /// Has nodes in hand for so many areas more: to change areas takes no memory then. What takes any says how many it adds at most.
+    pub(crate) fn reserve(&mut self, more: usize) -> Result<(), NoMemory> {
+        self.by_start.reserve(more)
+    }
+
+    /// The same areas.
+    pub(crate) fn try_clone(&self) -> Result<Self, NoMemory> {
+        let by_start = self.by_start.try_clone(|start, area| Some((*start, area.clone())))?;
+        Ok(Self { by_start, bytes: self.bytes })
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -32,25 +43,25 @@ impl<F: Clone + PartialEq> Areas<F> {
 
     /// The area that holds `address`.
     pub(crate) fn find(&self, address: u64) -> Option<&Area<F>> {
-        let (_, area) = self.by_start.range(..=address).next_back()?;
+        let (_, area) = self.by_start.up_to(&address)?;
         (address < area.end).then_some(area)
     }
 
     /// The first area that ends above `address`.
     pub(crate) fn next(&self, address: u64) -> Option<&Area<F>> {
-        self.find(address).or_else(|| self.by_start.range(address..).next().map(|(_, area)| area))
+        self.find(address).or_else(|| self.by_start.at_least(&address).next().map(|(_, area)| area))
     }
 
     /// The last area that begins below `address`.
     pub(crate) fn before(&self, address: u64) -> Option<&Area<F>> {
-        self.by_start.range(..address).next_back().map(|(_, area)| area)
+        self.by_start.below(&address).next().map(|(_, area)| area)
     }
 
     /// The areas that meet a range.
     pub(crate) fn within(&self, range: &Range<u64>) -> impl Iterator<Item = &Area<F>> + use<'_, F> {
         let start = self.find(range.start).map_or(range.start, |area| area.start);
         let end = range.end.max(start);
-        self.by_start.range(start..end).map(|(_, area)| area)
+        self.by_start.at_least(&start).map(|(_, area)| area).take_while(move |area| area.start < end)
     }
 
     /// The same, cut to the range.
@@ -68,9 +79,15 @@ impl<F: Clone + PartialEq> Areas<F> {
         let (start, end) = (area.start, area.end);
         debug_assert!(start < end, "{start:#x} to {end:#x} is no range");
         self.bytes += area.bytes();
-        self.by_start.insert(start, area);
+        self.put(start, area);
         self.join(end);
         self.join(start);
+    }
+
+    /// There is an area more, for which [`Self::reserve`] has memory.
+    fn put(&mut self, start: u64, area: Area<F>) {
+        let put = self.by_start.insert(start, area);
+        debug_assert!(put.is_ok(), "nodes were reserved for each area that is added");
     }
 
     /// Keeps those of which this holds, which may change what they are, and joins none.
@@ -84,18 +101,17 @@ impl<F: Clone + PartialEq> Areas<F> {
 
     /// Makes `at` a boundary between areas.
     fn cut(&mut self, at: u64) {
-        let Some((&start, area)) = self.by_start.range_mut(..at).next_back() else { return };
-        if at < area.end {
-            let upper = area.part(at, area.end);
-            let lower = area.part(start, at);
-            *area = lower;
-            self.by_start.insert(at, upper);
+        let Some(area) = self.before(at).filter(|area| at < area.end) else { return };
+        let (start, upper) = (area.start, area.part(at, area.end));
+        if let Some(lower) = self.by_start.get_mut(&start) {
+            lower.end = at;
+            self.put(at, upper);
         }
     }
 
     /// Makes one of the areas that meet at `at`, if they are alike.
     fn join(&mut self, at: u64) {
-        let Some((_, below)) = self.by_start.range(..at).next_back() else { return };
+        let Some(below) = self.before(at) else { return };
         let Some(above) = self.by_start.get(&at).filter(|above| below.joins(above)) else { return };
         let (start, end) = (below.start, above.end);
         self.by_start.remove(&at);
@@ -108,9 +124,10 @@ impl<F: Clone + PartialEq> Areas<F> {
     pub(crate) fn remove(&mut self, range: &Range<u64>) {
         self.cut(range.start);
         self.cut(range.end);
-        while let Some((&start, area)) = self.by_start.range(range.clone()).next() {
+        loop {
+            let first = self.within(range).next().map(|area| area.start);
+            let Some(area) = first.and_then(|start| self.by_start.remove(&start)) else { break };
             self.bytes -= area.bytes();
-            self.by_start.remove(&start);
         }
     }
 
@@ -118,10 +135,17 @@ impl<F: Clone + PartialEq> Areas<F> {
     pub(crate) fn update(&mut self, range: &Range<u64>, mut change: impl FnMut(&mut Area<F>)) {
         self.cut(range.start);
         self.cut(range.end);
-        self.by_start.range_mut(range.clone()).for_each(|(_, area)| change(area));
+        let mut at = range.start;
+        while let Some(start) = self.by_start.at_least(&at).next().map(|(start, _)| *start).filter(|at| *at < range.end)
+        {
+            if let Some(area) = self.by_start.get_mut(&start) {
+                change(area);
+                at = area.end;
+            }
+        }
         self.join(range.end);
         let mut at = range.end;
-        while let Some(start) = self.by_start.range(range.start..at).next_back().map(|(&start, _)| start) {
+        while let Some(start) = self.before(at).map(|area| area.start).filter(|start| *start >= range.start) {
             at = start;
             self.join(at);
         }
@@ -137,7 +161,7 @@ impl<F: Clone + PartialEq> Areas<F> {
     /// below it: where they alone leave too little room, what is found lies below them all.
     pub(crate) fn find_room(&self, lowest: u64, highest: u64, bytes: u64, guard: u64) -> Option<u64> {
         let (mut highest, mut above) = (highest, self.next(highest));
-        for below in self.by_start.range(..highest).rev().map(|(_, area)| Some(area)).chain([None]) {
+        for below in self.by_start.below(&highest).map(|(_, area)| Some(area)).chain([None]) {
             let start = below.map_or(lowest, |area| area.end.max(lowest));
             let has_room = |end: u64| end.checked_sub(start).is_some_and(|free| free >= bytes);
             if has_room(above.map_or(highest, |area| highest.min(area.start))) {

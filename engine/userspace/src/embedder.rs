@@ -146,8 +146,8 @@ pub trait Embedder: Frames + Clone {
     /// What a shared anonymous mapping of so many pages maps: a file of zeros without a name.
     fn shared_memory(&self, pages: u64) -> Option<Self::File>;
 
-    /// Whether the heap has so many bytes to spare. The collections of `alloc` abort where it has not, so that every call asks
-    /// first, and reports [`crate::Error::NoMemory`].
+    /// Whether the heap may give so many bytes to a program's areas: a call for which it may not reports [`crate::Error::NoMemory`], as
+    /// does one that the heap then has no memory for.
     fn has_heap(&self, bytes: usize) -> bool {
         true
     }

@@ -73,7 +73,7 @@ impl<E: Embedder> State<E> {
         if !editing.embedder.has_heap(bytes + crate::state::HEAP) {
             return Err(Error::NoMemory);
         }
-        let mut areas = self.areas.clone();
+        let mut areas = self.areas.try_clone()?;
         areas.retain(|area| {
             // As on Linux, what was told apart by that alone stays apart.
             area.flags -= AreaFlags::LOCKED | AreaFlags::LOCKED_ON_FAULT;

@@ -91,7 +91,7 @@ impl<E: Embedder> State<E> {
         }
         // One more in the map, for the moment in which it joins.
         let pages = grown.bytes() >> E::Granule::SHIFT;
-        if !editing.embedder.has_heap(crate::state::HEAP) || is_promised && !editing.embedder.commit(pages) {
+        if self.reserve_areas(editing, 1).is_err() || is_promised && !editing.embedder.commit(pages) {
             return false;
         }
         self.areas.insert(grown);

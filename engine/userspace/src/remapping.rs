@@ -149,9 +149,9 @@ impl<E: Embedder> State<E> {
         if end > above {
             return Ok(false);
         }
-        let heap = editing.embedder.has_heap(crate::state::HEAP);
+        self.reserve_areas(editing, 1)?;
         let is_accounted = area.flags.contains(AreaFlags::ACCOUNTED);
-        if !heap || is_accounted && !editing.embedder.commit((end - area.end) >> E::Granule::SHIFT) {
+        if is_accounted && !editing.embedder.commit((end - area.end) >> E::Granule::SHIFT) {
             return Err(Error::NoMemory);
         }
         self.areas.insert(grown);

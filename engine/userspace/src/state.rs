@@ -134,7 +134,12 @@ impl<E: Embedder> State<E> {
 
     /// Refuses what would take more heap or more areas than there may be: a range is cut out of those that there are, and
     /// `more` are added.
-    pub(crate) fn check_room(&self, editing: &Editing<'_, E>, range: &Range<u64>, more: usize) -> Result<(), Error> {
+    pub(crate) fn check_room(
+        &mut self,
+        editing: &Editing<'_, E>,
+        range: &Range<u64>,
+        more: usize,
+    ) -> Result<(), Error> {
         let cuts = self.areas.cuts(range);
         // What is cut away at one end alone leaves as many as there were.
         let is_inside = cuts == 2 && self.areas.within(range).nth(1).is_none();
@@ -142,8 +147,15 @@ impl<E: Embedder> State<E> {
         if added > 0 && self.areas.count() + added > self.limits.areas {
             return Err(Error::NoMemory);
         }
-        let is_there = cuts + more == 0 || editing.embedder.has_heap(HEAP);
-        if is_there { Ok(()) } else { Err(Error::NoMemory) }
+        if cuts + more > 0 { self.reserve_areas(editing, cuts + more) } else { Ok(()) }
+    }
+
+    /// Has memory for so many areas more, so that to change areas cannot fail.
+    pub(crate) fn reserve_areas(&mut self, editing: &Editing<'_, E>, more: usize) -> Result<(), Error> {
+        if !editing.embedder.has_heap(HEAP) {
+            return Err(Error::NoMemory);
+        }
+        Ok(self.areas.reserve(more)?)
     }
 
     /// Has leaves end where a range does. No leaf is of two areas: who cuts areas cuts leaves first, here, and where that fails nothing

@@ -18,6 +18,7 @@ mod lazy;
 mod least;
 mod locking;
 mod looking;
+mod map;
 mod meanwhile;
 mod model;
 mod moving;

@@ -1,0 +1,70 @@
+//! The ordered map: whatever is put in and taken out, it holds what a map of `alloc` holds.
+
+use std::collections::BTreeMap;
+
+use seed::Seed;
+use vellum_userspace::Map;
+
+/// The two hold the same, whichever way they are read.
+fn compare(map: &Map<u32, u64>, model: &BTreeMap<u32, u64>, key: u32) {
+    assert_eq!(map.len(), model.len());
+    assert!(map.iter().eq(model), "upwards");
+    assert!(map.below(&u32::MAX).eq(model.iter().rev()), "downwards");
+    assert_eq!((map.first(), map.last()), (model.first_key_value(), model.last_key_value()));
+    assert_eq!(map.get(&key), model.get(&key));
+    assert!(map.at_least(&key).eq(model.range(key..)));
+    assert!(map.below(&key).eq(model.range(..key).rev()));
+    assert_eq!(map.up_to(&key), model.range(..=key).next_back());
+    assert_eq!(map.beyond(&key), model.range(key + 1..).next());
+}
+
+#[test]
+fn it_holds_what_a_map_of_alloc_holds() {
+    let mut random = Seed::new(43);
+    for keys in [3, 24, 150, 4000] {
+        let (mut map, mut model) = (Map::new(), BTreeMap::new());
+        for step in 0..4 * keys {
+            let key = random.below(u64::from(keys)) as u32;
+            // It grows, and shrinks again to nothing.
+            if random.below(u64::from(4 * keys)) as u32 > step {
+                let value = u64::from(step);
+                assert_eq!(map.insert(key, value), Ok(model.insert(key, value)));
+            } else {
+                assert_eq!(map.remove(&key), model.remove(&key));
+            }
+            if keys < 200 || step % 500 == 0 {
+                compare(&map, &model, key);
+            }
+        }
+        let copy = map.try_clone(|key, value| Some((*key, *value))).unwrap();
+        compare(&copy, &model, keys / 2);
+        let odd = |key: &u32, _: &mut u64| key % 2 == 1;
+        map.retain(odd);
+        model.retain(odd);
+        compare(&map, &model, keys / 2);
+        model.keys().for_each(|key| assert!(map.remove(key).is_some()));
+        assert!(map.is_empty() && map.iter().next().is_none());
+    }
+}
+
+#[test]
+fn tens_of_thousands_go_in_either_way() {
+    for backwards in [false, true] {
+        let mut map = Map::new();
+        for at in 0..65_530_u32 {
+            let key = if backwards { u32::MAX - 1 - at } else { at };
+            map.reserve(1).unwrap();
+            assert_eq!(map.insert(key, u64::from(at)), Ok(None));
+        }
+        assert_eq!((map.len(), map.iter().count(), map.below(&u32::MAX).count()), (65_530, 65_530, 65_530));
+        map.retain(|key, _| key % 1000 == 0);
+        assert_eq!(map.iter().count(), map.len());
+    }
+}
+
+#[test]
+fn a_refused_copy_is_none() {
+    let mut map = Map::new();
+    (0..100_u32).for_each(|key| assert_eq!(map.insert(key, ()), Ok(None)));
+    assert!(map.try_clone(|key, ()| (*key < 50).then_some((*key, ()))).is_err());
+}
