@@ -17,6 +17,7 @@ mod checks;
 mod clock;
 mod cpus;
 mod facts;
+mod fallible;
 mod files;
 mod measure;
 mod memory;

@@ -14,3 +14,5 @@ pub(crate) mod sections;
 pub(crate) mod smaps;
 mod stat_of;
 pub(crate) mod times;
+
+pub(crate) use areas::line;

@@ -1,13 +1,13 @@
 //! A file of any kind, whatever its names.
 
+use crate::fallible::{Arc, NoMemory, Weak};
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::string::String;
-use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use hardware::lock::Lock;
+use userspace::Map;
 
 use super::content::Content;
 use super::counter::Counter;
@@ -49,7 +49,11 @@ pub(crate) trait Made: Send + Sync {
     /// The kind, as in `st_mode`.
     fn kind(&self) -> u32;
     /// The path from the root.
-    fn path(&self) -> String;
+    fn path(&self) -> Result<String, NoMemory>;
+    /// Whether it is of `/sys`.
+    fn is_of_sys(&self) -> bool {
+        false
+    }
     /// What is under a name of this folder.
     fn find(&self, name: &str) -> Result<Option<Arc<Inode>>, Errno>;
     /// What this folder holds: numbers, kinds and names.
@@ -78,12 +82,12 @@ pub(crate) trait Made: Send + Sync {
 pub(crate) struct Folder {
     /// Of the root, nobody.
     pub(super) parent: Weak<Inode>,
-    pub(super) names: BTreeMap<String, Arc<Inode>>,
+    pub(super) names: Map<String, Arc<Inode>>,
 }
 
 impl Folder {
     pub(super) const fn new(parent: Weak<Inode>) -> Self {
-        Self { parent, names: BTreeMap::new() }
+        Self { parent, names: Map::new() }
     }
 
     /// The folder that it is in; none of the root.
@@ -96,15 +100,10 @@ impl Folder {
     }
 
     pub(super) fn take(&mut self, name: &str) -> Option<Arc<Inode>> {
-        let taken = self.names.remove(name);
-        if self.names.is_empty() {
-            // An empty map would keep a node.
-            self.names = BTreeMap::new();
-        }
-        taken
+        self.names.remove(name)
     }
 
-    pub(crate) fn names(&self) -> &BTreeMap<String, Arc<Inode>> {
+    pub(crate) fn names(&self) -> &Map<String, Arc<Inode>> {
         &self.names
     }
 }
@@ -135,18 +134,21 @@ pub(crate) struct Inode {
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// The number of what is made under a path, which is the same each time (FNV-1a), and above those that are counted.
-pub(super) fn number_of(path: &str) -> u64 {
-    let hash = path.bytes().fold(0x811c_9dc5u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+pub(super) fn number_of(path: &[&str]) -> u64 {
+    let hash = path
+        .iter()
+        .flat_map(|part| part.bytes())
+        .fold(0x811c_9dc5u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     1 << 32 | u64::from(hash)
 }
 
 impl Inode {
-    pub(crate) fn new(body: Body, mode: u32) -> Arc<Self> {
+    pub(crate) fn new(body: Body, mode: u32) -> Result<Arc<Self>, NoMemory> {
         Self::made(body, mode, NEXT.fetch_add(1, Ordering::Relaxed))
     }
 
     /// One whose number is known.
-    pub(super) fn made(body: Body, mode: u32, number: u64) -> Arc<Self> {
+    pub(super) fn made(body: Body, mode: u32, number: u64) -> Result<Arc<Self>, NoMemory> {
         let now = real_nanoseconds();
         let links = if matches!(body, Body::Folder(_)) { 2 } else { 1 };
         let mode = mode & 0o7777;
@@ -160,10 +162,10 @@ impl Inode {
             accessed: now,
             changed: now,
         };
-        Arc::new(Self { number, body, attributes: Lock::new(attributes) })
+        Arc::try_new(Self { number, body, attributes: Lock::new(attributes) })
     }
 
-    pub(crate) fn regular(mode: u32) -> Arc<Self> {
+    pub(crate) fn regular(mode: u32) -> Result<Arc<Self>, NoMemory> {
         Self::new(Body::Regular(Content::new()), mode)
     }
 

@@ -4,8 +4,8 @@
 //! asked for ──another's in the way?──▶ refused, or waits ──▶ cut out of what the owner has ──▶ had, merged with its neighbours
 //! ```
 
+use crate::fallible::Arc;
 use alloc::collections::BTreeMap;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 use core::sync::atomic::{AtomicUsize, Ordering};

@@ -1,7 +1,6 @@
 //! Files that are open: what a descriptor names.
 
-use alloc::string::String;
-use alloc::sync::Arc;
+use crate::fallible::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -10,7 +9,9 @@ use hardware::lock::Lock;
 use super::inode::{Body, Inode};
 use super::locks::{self, Kind, Owner};
 use super::text::Text;
+use crate::fallible::List;
 use crate::memory::frames;
+use crate::memory::mapped::Path;
 use crate::process::errno::{EBADF, EMFILE, ENOMEM, Errno};
 use crate::threads::mutex::Mutex;
 
@@ -39,11 +40,11 @@ pub(crate) struct File {
     /// What it says, of files whose text is made: when they are opened, and whenever they are read from their start.
     pub(crate) text: Mutex<Text>,
     /// What it was opened by.
-    pub(crate) path: String,
+    pub(crate) path: Path,
 }
 
 impl File {
-    pub(crate) fn new(inode: Arc<Inode>, flags: u32, path: String) -> Arc<Self> {
+    pub(crate) fn new(inode: Arc<Inode>, flags: u32, path: Path) -> Result<Arc<Self>, Errno> {
         let text = match &inode.body {
             Body::Made(made) => made.text(),
             _ => Text::new(),
@@ -51,7 +52,7 @@ impl File {
         let text = Mutex::new(text);
         let file = Self { inode, flags: AtomicU32::new(flags), position: Mutex::new(0), text, path };
         file.count(1);
-        Arc::new(file)
+        Ok(Arc::try_new(file)?)
     }
 
     pub(crate) fn flags(&self) -> u32 {
@@ -122,7 +123,7 @@ impl Descriptors {
     pub(crate) fn try_clone(&self) -> Result<Self, Errno> {
         let mut places = Vec::new();
         reserve(&mut places, self.places.len())?;
-        places.extend(self.places.iter().cloned());
+        places.try_extend(self.places.iter().cloned())?;
         Ok(Self { places, most: self.most })
     }
 
@@ -154,7 +155,7 @@ impl Descriptors {
         if self.places.len() <= number {
             let more = number + 1 - self.places.len();
             reserve(&mut self.places, more)?;
-            self.places.resize(number + 1, None);
+            self.places.try_resize(number + 1, None)?;
         }
         Ok(self.places[number].replace(descriptor))
     }
@@ -163,15 +164,20 @@ impl Descriptors {
         self.places.get_mut(number as u32 as usize).and_then(Option::take).ok_or(EBADF)
     }
 
-    /// Takes those that a new program does not get; they are to be dropped.
-    pub(crate) fn take_for_exec(&mut self) -> Vec<Descriptor> {
+    /// Takes one that a new program does not get; it is to be dropped.
+    pub(crate) fn take_for_exec(&mut self) -> Option<Descriptor> {
         let closes = |place: &mut Option<Descriptor>| place.take_if(|descriptor| descriptor.closes_on_exec);
-        self.places.iter_mut().filter_map(closes).collect()
+        self.places.iter_mut().find_map(closes)
     }
 
     /// Whether a file is open to be written.
     pub(crate) fn writes(&self, inode: &Arc<Inode>) -> bool {
         self.places.iter().flatten().any(|place| Arc::ptr_eq(&place.file.inode, inode) && place.file.can_write())
+    }
+
+    /// The number behind the highest that was ever in use.
+    pub(crate) fn room(&self) -> usize {
+        self.places.len()
     }
 
     /// The numbers that are in use.

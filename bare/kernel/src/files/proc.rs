@@ -1,16 +1,15 @@
 //! `/proc`: what programs read about memory and about themselves, in Linux's words. Texts are made when they
 //! are opened, and whenever they are read from their start.
 
-use alloc::boxed::Box;
-use alloc::string::{String, ToString};
-use alloc::sync::Arc;
+use crate::fallible::{Arc, Collect, List, NoMemory, try_box, try_format, try_text};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::inode::{Body, Inode, Made, S_IFDIR, S_IFLNK, S_IFREG};
-use super::open::{Descriptor, File};
+use super::open::File;
 use super::settings;
 use super::text::Text;
-use crate::memory::mapped::Mapped;
+use crate::memory::mapped::named;
 use crate::process::copies;
 use crate::process::errno::{EACCES, EINVAL, EIO, ENOENT, ENOTDIR, Errno};
 use crate::process::table::{self, Process};
@@ -39,10 +38,10 @@ impl Who {
         self.find()?.thread(number).map(Some).ok_or(ENOENT)
     }
 
-    fn path(self) -> String {
+    fn path(self) -> Result<String, NoMemory> {
         match self.thread {
-            None => alloc::format!("/proc/{}", self.process),
-            Some(thread) => alloc::format!("/proc/{}/task/{thread}", self.process),
+            None => try_format!("/proc/{}", self.process),
+            Some(thread) => try_format!("/proc/{}/task/{thread}", self.process),
         }
     }
 
@@ -147,13 +146,8 @@ fn texts() -> impl Iterator<Item = &'static str> {
     TEXTS.into_iter().chain(settings::paths())
 }
 
-/// A file's path; behind it whether it has no name any more.
-fn named(inode: &Arc<Inode>, path: &str) -> String {
-    Mapped { inode: inode.clone(), path: Arc::from(path) }.name().to_string()
-}
-
 impl Proc {
-    pub(super) fn inode(self) -> Arc<Inode> {
+    pub(super) fn inode(self) -> Result<Arc<Inode>, Errno> {
         let mode = match &self {
             Self::Of(_, "mem" | "auxv" | "environ" | "io" | "pagemap" | "personality" | "wchan") => 0o400,
             Self::Of(_, "clear_refs") => 0o200,
@@ -167,27 +161,30 @@ impl Proc {
             },
         };
         let mode = if self.is_memory() { 0o600 } else { mode };
-        let number = super::inode::number_of(&self.path());
-        Inode::made(Body::Made(Box::new(self)), mode, number)
+        let number = super::inode::number_of(&[&self.path()?]);
+        Ok(Inode::made(Body::Made(try_box(self)?), mode, number)?)
     }
 
-    fn find_text(path: &str) -> Option<Self> {
+    fn find_text(path: &str) -> Result<Option<Self>, NoMemory> {
         let below = |text: &&str| text.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'));
         match texts().find(|text| *text == path) {
-            Some(text) => Some(Self::Text(text)),
-            None => texts().find(below).map(|_| Self::Folder(path.to_string())),
+            Some(text) => Ok(Some(Self::Text(text))),
+            None => texts().find(below).map(|_| Ok(Self::Folder(try_text(path)?))).transpose(),
         }
     }
 
-    fn above(&self) -> Option<Self> {
-        Some(match self {
-            Self::Root => return None,
+    fn above(&self) -> Result<Option<Self>, NoMemory> {
+        Ok(Some(match self {
+            Self::Root => return Ok(None),
             Self::Descriptors(who) | Self::Details(who) => Self::Process(*who),
             Self::Threads(process) => Self::Process(Who::process(*process)),
             Self::Process(Who { process, thread: Some(_) }) => Self::Threads(*process),
-            Self::Folder(path) => path.rsplit_once('/').map_or(Self::Root, |(above, _)| Self::Folder(above.into())),
+            Self::Folder(path) => match path.rsplit_once('/') {
+                Some((above, _)) => Self::Folder(try_text(above)?),
+                None => Self::Root,
+            },
             _ => Self::Root,
-        })
+        }))
     }
 
     /// What is under a name in the folder of a process.
@@ -205,38 +202,56 @@ impl Proc {
 
     /// Names in it, with the kind of what they name.
     fn names(&self) -> Result<Vec<(u32, String)>, Errno> {
-        let all = |kind: u32, names: &[&str]| names.iter().map(|name| (kind, name.to_string())).collect::<Vec<_>>();
-        let numbers = |kind: u32, numbers: Vec<i32>| numbers.iter().map(|one| (kind, one.to_string())).collect();
+        let mut found: Vec<(u32, String)> = Vec::new();
+        let mut add = |kind: u32, names: &[&str]| {
+            names.iter().try_for_each(|name| Ok::<(), Errno>(found.try_push((kind, try_text(name)?))?))
+        };
         let prefix = match self {
             Self::Root => String::new(),
-            Self::Folder(path) => alloc::format!("{path}/"),
+            Self::Folder(path) => try_format!("{path}/")?,
             Self::Process(who) => {
                 let folders: &[&str] = if who.thread.is_none() { &["fd", "fdinfo", "task"] } else { &["fd", "fdinfo"] };
-                return Ok([all(S_IFDIR, folders), all(S_IFREG, &OF), all(S_IFLNK, &LINKS)].concat());
+                add(S_IFDIR, folders)?;
+                add(S_IFREG, &OF)?;
+                add(S_IFLNK, &LINKS)?;
+                return Ok(found);
             }
             Self::Threads(process) => {
-                return Ok(numbers(S_IFDIR, table::find(*process)?.threads().iter().map(|one| one.number()).collect()));
+                let process = table::find(*process)?;
+                let all = process.life.with(|life| life.threads.iter().map(|one| one.number()).try_list())?;
+                return numbers(S_IFDIR, &all);
             }
             Self::Descriptors(who) | Self::Details(who) => {
                 let kind = if matches!(self, Self::Descriptors(_)) { S_IFLNK } else { S_IFREG };
-                let open = who.find()?.files.with(|files| files.numbers().map(|number| number as i32).collect());
-                return Ok(numbers(kind, open));
+                let open = who.find()?.files.with(|files| files.numbers().map(|number| number as i32).try_list())?;
+                return numbers(kind, &open);
             }
             _ => return Err(ENOTDIR),
         };
-        let mut found: Vec<(u32, String)> = Vec::new();
         for rest in texts().filter_map(|text| text.strip_prefix(prefix.as_str())) {
             let (kind, name) = rest.split_once('/').map_or((S_IFREG, rest), |(folder, _)| (S_IFDIR, folder));
             if !found.iter().any(|(_, known)| known == name) {
-                found.push((kind, name.to_string()));
+                found.try_push((kind, try_text(name)?))?;
             }
         }
         if *self == Self::Root {
-            found.extend(all(S_IFLNK, &["self", "thread-self"]));
-            found.extend(table::all().iter().map(|process| (S_IFDIR, process.number.to_string())));
+            for name in ["self", "thread-self"] {
+                found.try_push((S_IFLNK, try_text(name)?))?;
+            }
+            for process in table::all() {
+                found.try_push((S_IFDIR, try_format!("{}", process.number)?))?;
+            }
         }
         Ok(found)
     }
+}
+
+fn numbers(kind: u32, numbers: &[i32]) -> Result<Vec<(u32, String)>, Errno> {
+    let mut found = Vec::new();
+    for one in numbers {
+        found.try_push((kind, try_format!("{one}")?))?;
+    }
+    Ok(found)
 }
 
 impl Made for Proc {
@@ -253,35 +268,35 @@ impl Made for Proc {
         }
     }
 
-    fn path(&self) -> String {
+    fn path(&self) -> Result<String, NoMemory> {
         match self {
-            Self::Root => "/proc".into(),
-            Self::Folder(path) => alloc::format!("/proc/{path}"),
-            Self::Text(path) => alloc::format!("/proc/{path}"),
-            Self::Own => "/proc/self".into(),
-            Self::OwnThread => "/proc/thread-self".into(),
+            Self::Root => try_text("/proc"),
+            Self::Folder(path) => try_format!("/proc/{path}"),
+            Self::Text(path) => try_format!("/proc/{path}"),
+            Self::Own => try_text("/proc/self"),
+            Self::OwnThread => try_text("/proc/thread-self"),
             Self::Process(who) => who.path(),
-            Self::Threads(process) => alloc::format!("/proc/{process}/task"),
-            Self::Of(who, name) | Self::Link(who, name) => alloc::format!("{}/{name}", who.path()),
-            Self::Descriptors(who) => alloc::format!("{}/fd", who.path()),
-            Self::Descriptor(who, which) => alloc::format!("{}/fd/{which}", who.path()),
-            Self::Details(who) => alloc::format!("{}/fdinfo", who.path()),
-            Self::Detail(who, which) => alloc::format!("{}/fdinfo/{which}", who.path()),
+            Self::Threads(process) => try_format!("/proc/{process}/task"),
+            Self::Of(who, name) | Self::Link(who, name) => try_format!("{}/{name}", who.path()?),
+            Self::Descriptors(who) => try_format!("{}/fd", who.path()?),
+            Self::Descriptor(who, which) => try_format!("{}/fd/{which}", who.path()?),
+            Self::Details(who) => try_format!("{}/fdinfo", who.path()?),
+            Self::Detail(who, which) => try_format!("{}/fdinfo/{which}", who.path()?),
         }
     }
 
     fn find(&self, name: &str) -> Result<Option<Arc<Inode>>, Errno> {
         if name == ".." {
-            return Ok(Some(self.above().map_or_else(super::tree::root, Self::inode)));
+            return self.above()?.map_or_else(|| Ok(super::tree::root()), Self::inode).map(Some);
         }
         let found = match self {
             Self::Root => match (name, name.parse()) {
                 ("self", _) => Some(Self::Own),
                 ("thread-self", _) => Some(Self::OwnThread),
                 (_, Ok(number)) => table::find(number).ok().map(|_| Self::Process(Who::process(number))),
-                (name, Err(_)) => Self::find_text(name),
+                (name, Err(_)) => Self::find_text(name)?,
             },
-            Self::Folder(path) => Self::find_text(&alloc::format!("{path}/{name}")),
+            Self::Folder(path) => Self::find_text(&try_format!("{path}/{name}")?)?,
             Self::Process(who) => Self::find_of(*who, name),
             Self::Threads(process) => {
                 let who = Who { process: *process, thread: Some(name.parse().map_err(|_| ENOENT)?) };
@@ -295,31 +310,31 @@ impl Made for Proc {
             }
             _ => return Err(ENOTDIR),
         };
-        Ok(found.map(Self::inode))
+        found.map(Self::inode).transpose()
     }
 
     fn entries(&self) -> Result<Vec<(u64, u32, String)>, Errno> {
-        let path = self.path();
-        let number = |name: &str| super::inode::number_of(&alloc::format!("{path}/{name}"));
-        Ok(self.names()?.into_iter().map(|(kind, name)| (number(&name), kind, name)).collect())
+        let path = self.path()?;
+        let number = |name: &str| super::inode::number_of(&[&path, "/", name]);
+        Ok(self.names()?.into_iter().map(|(kind, name)| (number(&name), kind, name)).try_list()?)
     }
 
     fn link(&self) -> Result<String, Errno> {
         match self {
-            Self::Own => Ok(try_current().ok_or(ENOENT)?.task().process.number.to_string()),
+            Self::Own => Ok(try_format!("{}", try_current().ok_or(ENOENT)?.task().process.number)?),
             Self::OwnThread => {
                 let thread = try_current().ok_or(ENOENT)?;
-                Ok(alloc::format!("{}/task/{}", thread.task().process.number, thread.number()))
+                Ok(try_format!("{}/task/{}", thread.task().process.number, thread.number())?)
             }
             Self::Link(who, "exe") => who.find()?.image.with(|image| match &image.file {
-                Some(inode) => Ok(named(inode, &image.path)),
+                Some(inode) => Ok(named(inode, &image.path)?),
                 None => Err(ENOENT),
             }),
-            Self::Link(_, "root") => Ok("/".into()),
+            Self::Link(_, "root") => Ok(try_text("/")?),
             Self::Link(who, _) => super::tree::path_of(&who.find()?.folder()),
             Self::Descriptor(who, which) => {
-                let name = |found: &Descriptor| named(&found.file.inode, &found.file.path);
-                who.find()?.files.with(|files| files.get(*which as u64).map(name))
+                let file = who.open_file(*which)?;
+                Ok(named(&file.inode, &file.path)?)
             }
             _ => Err(EINVAL),
         }
@@ -327,11 +342,11 @@ impl Made for Proc {
 
     fn follow(&self) -> Result<Arc<Inode>, Errno> {
         match self {
-            Self::Own => Ok(Self::Process(Who::process(try_current().ok_or(ENOENT)?.task().process.number)).inode()),
+            Self::Own => Self::Process(Who::process(try_current().ok_or(ENOENT)?.task().process.number)).inode(),
             Self::OwnThread => {
                 let thread = try_current().ok_or(ENOENT)?;
                 let who = Who { process: thread.task().process.number, thread: Some(thread.number()) };
-                Ok(Self::Process(who).inode())
+                Self::Process(who).inode()
             }
             Self::Link(who, "exe") => who.find()?.image.with(|image| image.file.clone()).ok_or(ENOENT),
             Self::Link(_, "root") => Ok(super::tree::root()),
@@ -357,11 +372,12 @@ impl Made for Proc {
     fn part(&self, offset: u64, bytes: u64) -> Option<Result<Vec<u8>, Errno>> {
         match self {
             Self::Of(_, "pagemap") if !offset.is_multiple_of(8) || !bytes.is_multiple_of(8) => Some(Err(EINVAL)),
-            Self::Of(who, "pagemap") => Some(who.find().map(|process| smaps::pagemap(&process, offset, bytes))),
+            Self::Of(who, "pagemap") => Some(who.find().and_then(|process| smaps::pagemap(&process, offset, bytes))),
             Self::Of(who, "mem") => Some(check_own(*who, offset, bytes).and_then(|()| {
                 // As far as the first page that cannot be had.
                 let page = crate::facts::page_size().size_bytes();
-                let mut part = alloc::vec![0; bytes.min(page - offset % page) as usize];
+                let mut part = Vec::new();
+                part.try_resize(bytes.min(page - offset % page) as usize, 0)?;
                 copies::read(&mut part, offset).map_err(|_| EIO).map(|()| part)
             })),
             _ => None,

@@ -1,8 +1,6 @@
 //! What programs set by writing to `/proc`: numbers of the machine, which are kept for who asks, and what a process is told of.
 
-use alloc::string::String;
-use alloc::sync::Arc;
-use alloc::vec::Vec;
+use crate::fallible::{Arc, Lossy, try_format};
 use core::sync::atomic::{AtomicI64, Ordering};
 
 use userspace::Advice;
@@ -131,7 +129,7 @@ pub(super) fn set_of_process(
         }
         "comm" => {
             let end = bytes.iter().position(|byte| [b'\n', 0].contains(byte)).unwrap_or(bytes.len()).min(15);
-            let name: String = String::from_utf8_lossy(&bytes[..end]).into_owned();
+            let name = try_format!("{}", Lossy(&bytes[..end]))?;
             process.set_name(thread, name);
         }
         "timerslack_ns" => {
@@ -153,9 +151,16 @@ pub(super) fn set_of_process(
 /// Has nothing count as looked at any more.
 fn forget_accesses(process: &Process) {
     let Some(space) = process.try_space() else { return };
-    let mut ranges = Vec::new();
-    space.areas(&mut |area| ranges.push(area.range()));
-    for range in ranges {
+    let mut at = 0;
+    loop {
+        let mut next = None;
+        space.areas(&mut |area| {
+            if area.start >= at && next.is_none() {
+                next = Some(area.range());
+            }
+        });
+        let Some(range) = next else { return };
+        at = range.end;
         // An area that has gone meanwhile has no marks.
         let _ = space.advise(range.start, range.end - range.start, Advice::Unaccessed);
     }

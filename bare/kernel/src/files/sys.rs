@@ -1,14 +1,16 @@
 //! `/sys`: what programs read and write there about folios, in Linux's words.
 
-use alloc::boxed::Box;
-use alloc::string::{String, ToString};
-use alloc::sync::Arc;
+use alloc::string::String;
 use alloc::vec::Vec;
+
+use core::fmt::Write;
 
 use super::inode::{Body, Inode, Made, S_IFDIR, S_IFREG};
 use crate::facts::page_size;
+use crate::fallible::{Arc, List, NoMemory, try_box, try_format, try_text};
 use crate::memory::folios;
 use crate::process::errno::{EACCES, EINVAL, ENOTDIR, Errno};
+use crate::report::line;
 
 /// A place of `/sys`, by its path below it, which is empty of `/sys` itself.
 pub(super) struct Sys {
@@ -45,40 +47,43 @@ const FIXED: [(&str, &str); 9] = [
 ];
 
 /// All texts, with their paths.
-fn texts() -> Vec<(String, Text)> {
+fn texts() -> Result<Vec<(String, Text)>, NoMemory> {
     let own =
         [("enabled", Text::Enabled(None)), ("hpage_pmd_size", Text::BlockBytes), ("use_zero_page", Text::UsesZeros)];
     let own = own.into_iter().chain(FIXED.map(|(name, text)| (name, Text::Fixed(text))));
-    let own = own.map(|(name, text)| (alloc::format!("{FOLDER}/{name}"), text));
-    let sizes = folios::sizes().map(|order| {
+    let mut all = Vec::new();
+    for (name, text) in own {
+        all.try_push((try_format!("{FOLDER}/{name}")?, text))?;
+    }
+    for order in folios::sizes() {
         let kib = page_size().size_bytes() << order >> 10;
-        (alloc::format!("{FOLDER}/hugepages-{kib}kB/enabled"), Text::Enabled(Some(order)))
-    });
-    own.chain(sizes).collect()
+        all.try_push((try_format!("{FOLDER}/hugepages-{kib}kB/enabled")?, Text::Enabled(Some(order))))?;
+    }
+    Ok(all)
 }
 
 /// `/sys`.
-pub(super) fn root() -> Arc<Inode> {
+pub(super) fn root() -> Result<Arc<Inode>, Errno> {
     Sys { path: String::new(), text: None }.inode()
 }
 
 impl Sys {
-    fn inode(self) -> Arc<Inode> {
+    fn inode(self) -> Result<Arc<Inode>, Errno> {
         let mode = match self.text {
             None => 0o755,
             Some(Text::Enabled(_) | Text::UsesZeros | Text::Fixed(_)) => 0o644,
             Some(Text::BlockBytes) => 0o444,
         };
-        let number = super::inode::number_of(&self.path());
-        Inode::made(Body::Made(Box::new(self)), mode, number)
+        let number = super::inode::number_of(&[&self.path()?]);
+        Ok(Inode::made(Body::Made(try_box(self)?), mode, number)?)
     }
 
     /// What is at a path, if anything is.
-    fn at(path: &str) -> Option<Self> {
-        let all = texts();
+    fn at(path: &str) -> Result<Option<Self>, NoMemory> {
+        let all = texts()?;
         let found = all.iter().find(|(known, _)| known == path).map(|(_, text)| *text);
         let is_folder = || all.iter().any(|(known, _)| below(known, path).is_some());
-        (found.is_some() || is_folder()).then(|| Self { path: path.to_string(), text: found })
+        (found.is_some() || is_folder()).then(|| Ok(Self { path: try_text(path)?, text: found })).transpose()
     }
 }
 
@@ -98,19 +103,23 @@ impl Made for Sys {
         if self.text.is_some() { S_IFREG } else { S_IFDIR }
     }
 
-    fn path(&self) -> String {
-        alloc::format!("/sys/{}", self.path).trim_end_matches('/').to_string()
+    fn path(&self) -> Result<String, NoMemory> {
+        if self.path.is_empty() { try_text("/sys") } else { try_format!("/sys/{}", self.path) }
+    }
+
+    fn is_of_sys(&self) -> bool {
+        true
     }
 
     fn find(&self, name: &str) -> Result<Option<Arc<Inode>>, Errno> {
         let path = match (self.text, name, self.path.rsplit_once('/')) {
             (Some(_), ..) => return Err(ENOTDIR),
             (None, "..", _) if self.path.is_empty() => return Ok(Some(super::tree::root())),
-            (None, "..", above) => above.map_or("", |(above, _)| above).to_string(),
-            (None, ..) if self.path.is_empty() => name.to_string(),
-            (None, ..) => alloc::format!("{}/{name}", self.path),
+            (None, "..", above) => above.map_or(Ok(String::new()), |(above, _)| try_text(above))?,
+            (None, ..) if self.path.is_empty() => try_text(name)?,
+            (None, ..) => try_format!("{}/{name}", self.path)?,
         };
-        Ok(Self::at(&path).map(Self::inode))
+        Self::at(&path)?.map(Self::inode).transpose()
     }
 
     fn entries(&self) -> Result<Vec<(u64, u32, String)>, Errno> {
@@ -118,12 +127,12 @@ impl Made for Sys {
             return Err(ENOTDIR);
         }
         let mut all: Vec<(u64, u32, String)> = Vec::new();
-        for (path, _) in texts() {
+        for (path, _) in texts()? {
             let Some(rest) = below(&path, &self.path) else { continue };
             let (kind, name) = rest.split_once('/').map_or((S_IFREG, rest), |(folder, _)| (S_IFDIR, folder));
             if !all.iter().any(|(.., known)| known == name) {
-                let number = super::inode::number_of(&alloc::format!("{}/{name}", self.path()));
-                all.push((number, kind, name.to_string()));
+                let number = super::inode::number_of(&[&self.path()?, "/", name]);
+                all.try_push((number, kind, try_text(name)?))?;
             }
         }
         Ok(all)
@@ -138,14 +147,15 @@ impl Made for Sys {
     }
 
     fn text(&self) -> super::text::Text {
-        let text = match self.text {
-            None => String::new(),
-            Some(Text::Enabled(order)) => folios::text(order),
-            Some(Text::UsesZeros) => alloc::format!("{}\n", u32::from(folios::uses_zeros())),
-            Some(Text::BlockBytes) => alloc::format!("{}\n", page_size().size_bytes() << folios::block()),
-            Some(Text::Fixed(text)) => String::from(text),
-        };
-        text.into()
+        let mut told = super::text::Text::new();
+        match self.text {
+            None => {}
+            Some(Text::Enabled(order)) => folios::write(order, &mut told),
+            Some(Text::UsesZeros) => line!(told, "{}", u32::from(folios::uses_zeros())),
+            Some(Text::BlockBytes) => line!(told, "{}", page_size().size_bytes() << folios::block()),
+            Some(Text::Fixed(text)) => told.push_str(text),
+        }
+        told
     }
 
     fn part(&self, _: u64, _: u64) -> Option<Result<Vec<u8>, Errno>> {

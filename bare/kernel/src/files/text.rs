@@ -22,6 +22,15 @@ impl Text {
         Self { parts: Vec::new(), is_cut: false }
     }
 
+    /// There is no memory for the rest.
+    pub(crate) const fn cut(&mut self) {
+        self.is_cut = true;
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.parts.iter().map(Vec::len).sum()
+    }
+
     /// Whether there was no memory for the rest.
     pub(crate) const fn is_cut(&self) -> bool {
         self.is_cut

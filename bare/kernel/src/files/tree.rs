@@ -1,15 +1,17 @@
 //! The tree of names, and walks in it.
 
-use alloc::string::{String, ToString};
-use alloc::sync::{Arc, Weak};
+use alloc::string::String;
+use alloc::vec::Vec;
 
 use hardware::lock::Lock;
 use spin::Once;
 
 use super::inode::{Body, Folder, Inode, S_IFLNK};
+use crate::fallible::{Arc, List, Weak, try_format, try_text};
 use crate::memory::frames;
 use crate::process::errno::{
-    EBUSY, EEXIST, EINVAL, EISDIR, ELOOP, ENAMETOOLONG, ENOENT, ENOSPC, ENOTDIR, ENOTEMPTY, EPERM, EROFS, EXDEV, Errno,
+    EBUSY, EEXIST, EINVAL, EISDIR, ELOOP, ENAMETOOLONG, ENOENT, ENOMEM, ENOSPC, ENOTDIR, ENOTEMPTY, EPERM, EROFS,
+    EXDEV, Errno,
 };
 
 /// Bytes of a name, and links on one way.
@@ -20,10 +22,16 @@ const ROOM_FOR_NAME: u64 = 16 << 10;
 
 static ROOT: Once<Arc<Inode>> = Once::new();
 
+/// Makes the root of the tree.
+pub(super) fn start() -> Result<(), Errno> {
+    let root = Inode::new(Body::Folder(Lock::new(Folder::new(Weak::new()))), 0o755)?;
+    ROOT.call_once(|| root);
+    Ok(())
+}
+
 /// The root of the tree.
 pub(crate) fn root() -> Arc<Inode> {
-    let new = || Inode::new(Body::Folder(Lock::new(Folder::new(Weak::new()))), 0o755);
-    ROOT.call_once(new).clone()
+    ROOT.get().expect("`start` comes before programs").clone()
 }
 
 /// Where a walk ended.
@@ -51,19 +59,19 @@ impl Place {
 
 impl Place {
     /// The path from the root of the file that was found there. What a link of `/proc` led to is called as the link says.
-    pub(crate) fn path(&self, found: &Arc<Inode>) -> String {
+    pub(crate) fn path(&self, found: &Arc<Inode>) -> Result<String, Errno> {
         if found.is_folder() {
-            return path_of(found).unwrap_or_default();
+            return path_or_nothing(found);
         }
         if let (Body::Made(_), false) = (&self.folder.body, matches!(found.body, Body::Made(_)))
             && let Ok(Some(link)) = step(&self.folder, &self.name)
             && let Body::Made(link) = &link.body
             && let Ok(path) = link.link()
         {
-            return path;
+            return Ok(path);
         }
-        let above = path_of(&self.folder).unwrap_or_default();
-        alloc::format!("{}/{}", above.trim_end_matches('/'), self.name)
+        let above = path_or_nothing(&self.folder)?;
+        Ok(try_format!("{}/{}", above.trim_end_matches('/'), self.name)?)
     }
 }
 
@@ -98,7 +106,7 @@ fn go(start: Arc<Inode>, path: &str, follows: bool, links: &mut usize) -> Result
                 Body::Link(to) => go(folder, to, true, links)?,
                 Body::Made(made) => {
                     let inode = Some(made.follow()?);
-                    Place { folder, name: name.to_string(), inode, wants_folder: false }
+                    Place { folder, name: try_text(name)?, inode, wants_folder: false }
                 }
                 _ => return Err(EINVAL),
             };
@@ -108,7 +116,7 @@ fn go(start: Arc<Inode>, path: &str, follows: bool, links: &mut usize) -> Result
             }
             folder = to.found()?;
         } else if is_last {
-            let name = if name == "." || name == ".." { String::new() } else { name.to_string() };
+            let name = if name == "." || name == ".." { String::new() } else { try_text(name)? };
             return Ok(Place { folder, name, inode: found, wants_folder });
         } else {
             folder = found.ok_or(ENOENT)?;
@@ -162,13 +170,11 @@ impl Place {
         if !frames::has_spare(ROOM_FOR_NAME) {
             return Err(ENOSPC);
         }
-        let is_new = inside(&self.folder)?.with(|folder| match folder.names.contains_key(&self.name) {
-            true => false,
-            false => folder.names.insert(self.name.clone(), inode.clone()).is_none(),
-        });
-        if !is_new {
-            return Err(EEXIST);
-        }
+        let name = try_text(&self.name)?;
+        inside(&self.folder)?.with(|folder| match folder.names.contains_key(&name) {
+            true => Err(EEXIST),
+            false => Ok(folder.names.insert(name, inode.clone()).map(drop)?),
+        })?;
         if let Body::Folder(_) = inode.body {
             self.folder.attributes.with(|attributes| attributes.links += 1);
         }
@@ -178,7 +184,7 @@ impl Place {
 
     /// A new folder under the name.
     pub(crate) fn create_folder(&self, mode: u32) -> Result<(), Errno> {
-        let folder = Inode::new(Body::Folder(Lock::new(Folder::new(Arc::downgrade(&self.folder)))), mode);
+        let folder = Inode::new(Body::Folder(Lock::new(Folder::new(Arc::downgrade(&self.folder)))), mode)?;
         self.create(&folder)
     }
 
@@ -226,7 +232,9 @@ impl Place {
             return Err(EINVAL);
         }
         for (place, names, new) in [(self, names, &theirs), (other, other_names, &own)] {
-            names.with(|folder| folder.names.insert(place.name.clone(), new.clone()));
+            let before = names
+                .with(|folder| folder.names.get_mut(&place.name).map(|name| core::mem::replace(name, new.clone())));
+            drop(before);
             if let Body::Folder(moved) = &new.body {
                 moved.with(|moved| moved.parent = Arc::downgrade(&place.folder));
             }
@@ -261,13 +269,16 @@ impl Place {
             return Err(EINVAL);
         }
         to.check_there()?;
+        let name = try_text(&to.name)?;
+        // What is there gives way only if there is room for what comes.
+        to_names.with(|folder| folder.names.reserve(1))?;
         match to.inode.as_ref().map(|old| (inode.is_folder(), old.is_folder())) {
             Some((true, false)) => return Err(ENOTDIR),
             Some((false, true)) => return Err(EISDIR),
             Some((_, is_folder)) => to.remove(is_folder)?,
             None => {}
         }
-        to_names.with(|folder| folder.names.insert(to.name.clone(), inode.clone()));
+        to_names.with(|folder| folder.names.insert(name, inode.clone()))?;
         from_names.with(|folder| folder.take(&self.name));
         if let Body::Folder(moved) = &inode.body {
             moved.with(|moved| moved.parent = Arc::downgrade(&to.folder));
@@ -295,23 +306,34 @@ fn is_within(folder: &Arc<Inode>, other: &Arc<Inode>) -> bool {
     false
 }
 
+/// The path of a folder from the root; nothing of one that was removed.
+fn path_or_nothing(folder: &Arc<Inode>) -> Result<String, Errno> {
+    match path_of(folder) {
+        Err(ENOMEM) => Err(ENOMEM),
+        path => Ok(path.unwrap_or_default()),
+    }
+}
+
 /// The path of a folder from the root.
 pub(crate) fn path_of(inode: &Arc<Inode>) -> Result<String, Errno> {
-    let mut path = String::new();
+    // Backwards, from its end.
+    let mut path: Vec<u8> = Vec::new();
     let mut at = inode.clone();
     loop {
         let parent = match &at.body {
             Body::Folder(inside) => inside.with(|inside| inside.parent.upgrade()),
-            Body::Made(made) => return Ok(made.path()),
+            Body::Made(made) => return Ok(made.path()?),
             _ => return Err(ENOTDIR),
         };
         let Some(parent) = parent else { break };
-        let name = inside(&parent)?
-            .with(|folder| folder.names.iter().find(|(_, one)| Arc::ptr_eq(one, &at)).map(|(name, _)| name.clone()));
-        // It was removed.
-        path.insert_str(0, &name.ok_or(ENOENT)?);
-        path.insert(0, '/');
+        inside(&parent)?.with(|folder| {
+            let found = folder.names.iter().find(|(_, one)| Arc::ptr_eq(one, &at));
+            // It was removed.
+            let (name, _) = found.ok_or(ENOENT)?;
+            Ok::<(), Errno>(path.try_extend(name.bytes().rev().chain([b'/']))?)
+        })?;
         at = parent;
     }
-    Ok(if path.is_empty() { String::from("/") } else { path })
+    path.reverse();
+    if path.is_empty() { Ok(try_text("/")?) } else { String::from_utf8(path).map_err(|_| EINVAL) }
 }

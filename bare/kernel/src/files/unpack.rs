@@ -1,27 +1,26 @@
 //! The first files: what is in the initial RAM disk, and the folders and devices that programs expect.
 
-use alloc::collections::BTreeMap;
-use alloc::string::String;
-use alloc::sync::Arc;
-
 use kerncore::cpio::{Entries, Entry};
+use userspace::Map;
 
 use super::device::Device;
 use super::inode::{Body, Inode, S_IFCHR, S_IFDIR, S_IFLNK, S_IFMT, S_IFREG};
 use super::proc::Proc;
 use super::sys;
-use super::tree::{root, walk};
+use super::tree::{self, root, walk};
+use crate::fallible::{Arc, Lossy, try_format, try_text};
 use crate::process::errno::{EEXIST, EINVAL, ENOSPC, Errno};
 use crate::report::console::say;
 
 /// Fills the tree.
-pub(crate) fn fill(archive: &[u8]) {
-    let mut linked = BTreeMap::new();
+pub(crate) fn fill(archive: &[u8]) -> Result<(), Errno> {
+    tree::start()?;
+    let mut linked = Map::new();
     for entry in Entries::new(archive) {
         match entry {
             Ok(entry) => {
                 if let Err(Errno(number)) = put(&entry, &mut linked) {
-                    let name = String::from_utf8_lossy(entry.name);
+                    let name = Lossy(entry.name);
                     say!("warning: initrd: {name} is not unpacked (errno {number})");
                 }
             }
@@ -41,16 +40,21 @@ pub(crate) fn fill(archive: &[u8]) {
         ("tty", Device::Terminal),
     ];
     for (name, device) in devices {
-        let _ = walk(&root(), &alloc::format!("/dev/{name}"), false)
-            .and_then(|place| place.create(&Inode::new(Body::Device(device), 0o666)));
+        let _ = put_device(name, device);
     }
     for (path, made) in [("/proc", Proc::Root.inode()), ("/sys", sys::root())] {
+        let Ok(made) = made else { continue };
         if let Ok(place) = walk(&root(), path, false) {
             // Nothing lies beneath it: an archive's folder is empty.
             let _ = place.remove(true);
         }
         let _ = walk(&root(), path, false).and_then(|place| place.create(&made));
     }
+    Ok(())
+}
+
+fn put_device(name: &str, device: Device) -> Result<(), Errno> {
+    walk(&root(), &try_format!("/dev/{name}")?, false)?.create(&Inode::new(Body::Device(device), 0o666)?)
 }
 
 /// Makes the folders on a way that are not there.
@@ -66,7 +70,7 @@ fn folders(path: &str) -> Result<(), Errno> {
     Ok(())
 }
 
-fn put(entry: &Entry, linked: &mut BTreeMap<u32, Arc<Inode>>) -> Result<(), Errno> {
+fn put(entry: &Entry, linked: &mut Map<u32, Arc<Inode>>) -> Result<(), Errno> {
     let name = core::str::from_utf8(entry.name).map_err(|_| EINVAL)?;
     let name = name.trim_start_matches("./").trim_matches('/');
     if name.is_empty() || name == "." {
@@ -86,15 +90,15 @@ fn put(entry: &Entry, linked: &mut BTreeMap<u32, Arc<Inode>>) -> Result<(), Errn
     let inode = match kind {
         S_IFREG => {
             let known = linked.get(&entry.inode).filter(|_| entry.links > 1).cloned();
-            let inode = known.unwrap_or_else(|| Inode::regular(entry.mode));
+            let inode = known.map_or_else(|| Inode::regular(entry.mode), Ok)?;
             write(&inode, entry.content)?;
             inode
         }
         S_IFLNK => {
             let to = core::str::from_utf8(entry.content).map_err(|_| EINVAL)?;
-            Inode::new(Body::Link(to.into()), 0o777)
+            Inode::new(Body::Link(try_text(to)?), 0o777)?
         }
-        S_IFCHR => Inode::new(Body::Device(Device::find(entry.device).ok_or(EINVAL)?), entry.mode),
+        S_IFCHR => Inode::new(Body::Device(Device::find(entry.device).ok_or(EINVAL)?), entry.mode)?,
         _ => return Err(EINVAL),
     };
     let modified = u64::from(entry.modified) * 1_000_000_000;
@@ -103,7 +107,7 @@ fn put(entry: &Entry, linked: &mut BTreeMap<u32, Arc<Inode>>) -> Result<(), Errn
         attributes.links = entry.links.max(1);
     });
     if entry.links > 1 {
-        linked.insert(entry.inode, inode.clone());
+        linked.insert(entry.inode, inode.clone())?;
     }
     if place.inode.is_some() {
         // A later archive wins.

@@ -7,7 +7,7 @@
 //!   use_zero_page             1 0                              whether reads find a block of zeros where a block may be
 //! ```
 
-use alloc::string::String;
+use core::fmt::Write;
 use core::ops::RangeInclusive;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
@@ -122,15 +122,15 @@ fn setting(order: Option<u32>) -> &'static Setting {
     order.map_or(&EVERYWHERE, |order| &EACH[order as usize])
 }
 
-/// What the file of a setting says.
-pub(crate) fn text(order: Option<u32>) -> String {
+/// Writes what the file of a setting says.
+pub(crate) fn write(order: Option<u32>, text: &mut impl Write) {
     let now = setting(order).get();
-    let shown = |(when, word): &(When, &str)| {
-        if *when == now { alloc::format!("[{word}]") } else { String::from(*word) }
-    };
-    let mut text = words(order).map(shown).collect::<alloc::vec::Vec<_>>().join(" ");
-    text.push('\n');
-    text
+    for (index, (when, word)) in words(order).enumerate() {
+        let space = if index > 0 { " " } else { "" };
+        // What there is no memory for, the text notes.
+        let _ = if *when == now { write!(text, "{space}[{word}]") } else { write!(text, "{space}{word}") };
+    }
+    let _ = text.write_str("\n");
 }
 
 /// Whether a setting is this word from now on; another word is none.

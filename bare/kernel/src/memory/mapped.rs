@@ -1,31 +1,52 @@
 //! A file as address spaces map it.
 
-use alloc::sync::Arc;
+use alloc::string::String;
+use core::ops::Deref;
 
 use hardware::cache;
 use userspace::{File, FileError};
 use vmsa::PhysAddr;
 
+use crate::fallible::{Arc, NoMemory, try_format};
 use crate::files::inode::{Body, Inode};
 use crate::memory::frames;
+
+/// What a file was opened by.
+#[derive(Clone)]
+pub(crate) enum Path {
+    Fixed(&'static str),
+    Opened(Arc<String>),
+}
+
+impl Path {
+    pub(crate) fn new(path: String) -> Result<Self, NoMemory> {
+        Arc::try_new(path).map(Self::Opened)
+    }
+}
+
+impl Deref for Path {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        match self {
+            Self::Fixed(path) => path,
+            Self::Opened(path) => path,
+        }
+    }
+}
 
 /// A regular file, or memory that processes share; and the path that it was opened by.
 #[derive(Clone)]
 pub(crate) struct Mapped {
     pub(crate) inode: Arc<Inode>,
-    pub(crate) path: Arc<str>,
+    pub(crate) path: Path,
 }
 
-impl Mapped {
-    /// The path; behind it whether the file has no name any more.
-    pub(crate) fn name(&self) -> Arc<str> {
-        const GONE: &str = " (deleted)";
-        let has_names = self.inode.attributes.with(|attributes| attributes.links) > 0;
-        match has_names || self.path.ends_with(GONE) {
-            true => self.path.clone(),
-            false => Arc::from(alloc::format!("{}{GONE}", self.path)),
-        }
-    }
+/// A file's path; behind it whether the file has no name any more.
+pub(crate) fn named(inode: &Inode, path: &str) -> Result<String, NoMemory> {
+    const GONE: &str = " (deleted)";
+    let has_names = inode.attributes.with(|attributes| attributes.links) > 0;
+    try_format!("{path}{}", if has_names || path.ends_with(GONE) { "" } else { GONE })
 }
 
 impl PartialEq for Mapped {

@@ -1,6 +1,5 @@
 //! What the kernel brings to the address spaces of programs: frames, shared memory, a lock whose waiters sleep.
 
-use alloc::sync::Arc;
 use core::marker::PhantomData;
 use core::ops::Range;
 
@@ -13,7 +12,7 @@ use vmsa::{Granule, PhysAddr};
 use crate::cpus::monitor;
 use crate::facts::{facts, page_size};
 use crate::files::inode::{Body, Inode};
-use crate::memory::mapped::Mapped;
+use crate::memory::mapped::{Mapped, Path};
 use crate::memory::told::Told;
 use crate::memory::{folios, frames, pages, promises};
 use crate::threads::parted::Parted;
@@ -109,14 +108,14 @@ pub(crate) fn shared_memory(pages: u64, is_promised: bool) -> Option<Mapped> {
     if !frames::has_spare(4096) {
         return None;
     }
-    let inode = Inode::regular(0o777);
+    let inode = Inode::regular(0o777).ok()?;
     if let Body::Regular(content) = &inode.body {
         content.resize(pages << page_size().shift()).ok()?;
         if is_promised && !content.promise(pages) {
             return None;
         }
     }
-    Some(Mapped { inode, path: Arc::from("/dev/zero (deleted)") })
+    Some(Mapped { inode, path: Path::Fixed("/dev/zero (deleted)") })
 }
 
 impl<G: Granule> Embedder for Programs<G> {

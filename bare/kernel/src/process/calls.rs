@@ -24,11 +24,10 @@ pub(crate) mod timers;
 mod users;
 pub(crate) mod waiting;
 
-use alloc::collections::BTreeMap;
-use alloc::sync::Arc;
+use crate::fallible::Arc;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use hardware::exception::Frame;
-use hardware::lock::Lock;
 
 use super::errno::*;
 use super::table::Process;
@@ -127,8 +126,8 @@ const ABSENT: [(u64, &str); 26] = [
     (448, "process_mrelease"),
 ];
 
-/// How often each call was made that there is not; all whose numbers no table has are one, so that no program fills the heap.
-static UNKNOWN: Lock<BTreeMap<usize, u64>> = Lock::new(BTreeMap::new());
+/// How often each call was made that there is not; all whose numbers no table has are one.
+static UNKNOWN: [AtomicU64; PLACES.len() + 1] = [const { AtomicU64::new(0) }; PLACES.len() + 1];
 
 /// Carries out the call that a program makes; `body` is what threads run.
 pub(super) fn answer(frame: &mut Frame, body: fn(Frame)) {
@@ -140,7 +139,7 @@ pub(super) fn answer(frame: &mut Frame, body: fn(Frame)) {
         Some((_, _, function)) => function(&mut call),
         None => {
             let number = usize::try_from(number).map_or(PLACES.len(), |number| number.min(PLACES.len()));
-            UNKNOWN.with(|unknown| *unknown.entry(number).or_insert(0) += 1);
+            UNKNOWN[number].fetch_add(1, Ordering::Relaxed);
             Err(ENOSYS)
         }
     };
@@ -162,7 +161,8 @@ pub(crate) const NO_ANSWER: Errno = Errno(0);
 
 /// Tells of the calls that there are not.
 pub(crate) fn report() {
-    for (number, count) in UNKNOWN.with(core::mem::take) {
+    let counts = UNKNOWN.iter().map(|count| count.swap(0, Ordering::Relaxed)).enumerate();
+    for (number, count) in counts.filter(|(_, count)| *count > 0) {
         if number == PLACES.len() {
             say!("init: calls from {number} on are not there, asked for {count} times: ENOSYS");
             continue;

@@ -10,6 +10,7 @@ use userspace::{AreaFlags, Fault, Kind};
 use super::errno::{E2BIG, EFAULT, EINVAL, ENAMETOOLONG, ENOMEM, Errno};
 use super::pressure;
 use crate::facts::page_size;
+use crate::fallible::List;
 use crate::memory::frames;
 use crate::threads::thread::current;
 
@@ -172,7 +173,7 @@ pub(crate) fn read_start(from: u64, most: usize) -> Result<Vec<u8>, Errno> {
         read(&mut byte, from + text.len() as u64)?;
         match byte {
             [0] => break,
-            [byte] => text.push(byte),
+            [byte] => text.try_push(byte)?,
         }
     }
     Ok(text)
@@ -188,10 +189,10 @@ pub(crate) fn read_bytes(from: u64, most: usize) -> Result<Option<Vec<u8>>, Errn
         read(&mut part[..count], at)?;
         match part[..count].iter().position(|byte| *byte == 0) {
             Some(end) => {
-                text.extend(&part[..end]);
+                text.try_extend_from(&part[..end])?;
                 return Ok(Some(text));
             }
-            None => text.extend(&part[..count]),
+            None => text.try_extend_from(&part[..count])?,
         }
     }
     Ok(None)
@@ -222,7 +223,7 @@ pub(crate) fn read_texts(from: u64, longest: usize, room: usize) -> Result<Vec<V
         }
         let text = read_bytes(text, longest)?.filter(|text| text.len() < longest).ok_or(E2BIG)?;
         left = left.checked_sub(text.len() + 9).ok_or(E2BIG)?;
-        texts.push(text);
+        texts.try_push(text)?;
         at += 8;
     }
 }

@@ -1,7 +1,6 @@
 //! The end of threads and processes, and who is told.
 
-use alloc::sync::Arc;
-use alloc::vec::Vec;
+use crate::fallible::Arc;
 use core::sync::atomic::{AtomicI32, Ordering};
 
 use kerncore::stops::News;
@@ -87,8 +86,7 @@ fn leave_mutex(thread: &Arc<Thread>, address: u64) -> Result<(), Errno> {
 fn end_process(process: &Arc<Process>) {
     let status = process.life.with(|life| *life.status.get_or_insert(0));
     if Arc::strong_count(&process.files) == 1 {
-        let numbers: Vec<usize> = process.files.with(|files| files.numbers().collect());
-        for number in numbers {
+        for number in 0..process.files.with(|files| files.room()) {
             let closed = process.files.with(|files| files.take(number as u64));
             closed.iter().for_each(|closed| closed.file.give_up_locks(&process.files));
             drop(closed);
@@ -103,27 +101,28 @@ fn end_process(process: &Arc<Process>) {
     let (own, session) = process.life.with(|life| (life.group, life.session));
     let parent = table::find(process.parent()).map(|parent| parent.life.with(|life| (life.group, life.session)));
     // Those whose members this process could have go on, and its own, if its parent could.
-    let mut groups = Vec::from_iter(parent.ok().filter(|parent| parent.0 != own && parent.1 == session).map(|_| own));
+    let own_group = parent.ok().filter(|parent| parent.0 != own && parent.1 == session).map(|_| own);
+    process.life.with(|life| life.is_over = true);
     let reaper = process.reaper();
     for child in process.children() {
         let other = child.life.with(|life| {
             (life.parent, life.end_signal) = (reaper, SIGCHLD.number());
             (life.group != own && life.session == session).then_some(life.group)
         });
-        groups.extend(other);
         if let Some(signal) = Signal::new(child.death_signal.load(Ordering::Relaxed).into()) {
             child.send(signal, Info::of(0, process.number));
         }
         if child.life.with(|life| life.is_over) {
             tell_parent(&child, 0);
         }
+        // With the last child of a group all that counts has changed.
+        other.into_iter().for_each(stops::hang_up);
     }
-    process.life.with(|life| life.is_over = true);
-    groups.into_iter().for_each(stops::hang_up);
+    own_group.into_iter().for_each(stops::hang_up);
     if process.number == INIT {
         STATUS.store(status, Ordering::Relaxed);
         // As a machine without its first process: all end.
-        table::all().iter().filter(|other| other.number != INIT).for_each(|other| {
+        table::all().filter(|other| other.number != INIT).for_each(|other| {
             other.end(SIGKILL.number());
         });
         process.forget();

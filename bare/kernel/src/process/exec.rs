@@ -1,7 +1,7 @@
 //! `execve`: a program takes the place of another. A static ELF file, or a script that names one.
 
-use alloc::string::{String, ToString};
-use alloc::sync::Arc;
+use crate::fallible::{Arc, Collect, List, NoMemory, try_text};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
@@ -22,7 +22,7 @@ use crate::facts::page_size;
 use crate::files::device::fill_randomly;
 use crate::files::inode::{Body, Inode};
 use crate::files::tree::walk;
-use crate::memory::mapped::Mapped;
+use crate::memory::mapped::{Mapped, Path};
 use crate::threads::thread::Thread;
 
 /// Where the stack begins, downwards.
@@ -34,6 +34,8 @@ const BASE: u64 = 0xaaaa_aaaa_0000;
 /// What arguments and environment may take together: a quarter of the stack that a process may have, within these bounds.
 const LEAST_BYTES: u64 = 128 << 10;
 pub(crate) const MOST_BYTES: u64 = 6 << 20;
+/// Bytes of a process' name.
+const LONGEST_NAME: usize = 15;
 /// Scripts in a row, each the interpreter of the one before.
 const MOST_SCRIPTS: usize = 5;
 /// `mov x8, #139; svc #0`: `rt_sigreturn`.
@@ -71,12 +73,14 @@ struct Found {
 pub(crate) fn run(thread: &Arc<Thread>, folder: &Arc<Inode>, wanted: Wanted, frame: &mut Frame) -> Result<(), Errno> {
     let process = &thread.task().process;
     // As it was asked for, whatever links it leads through.
-    let name: String = wanted.path.rsplit('/').next().unwrap_or_default().chars().take(15).collect();
+    let name = wanted.path.rsplit('/').next().unwrap_or_default();
+    let name = try_text(&name[..name.floor_char_boundary(LONGEST_NAME)])?;
     let limits = process.limits_of_memory();
     wanted.check(limits.stack)?;
     let found = find(folder, wanted)?;
     // Scripts have added theirs.
     found.wanted.check(limits.stack)?;
+    let (arguments, environment) = (joined(&found.wanted.arguments)?, joined(&found.wanted.environment)?);
     let space = space::new(limits).map_err(|_| ENOMEM)?;
     let bias = map(&*space, &found)?;
     // From here on there is no way back.
@@ -89,9 +93,7 @@ pub(crate) fn run(thread: &Arc<Thread>, folder: &Arc<Inode>, wanted: Wanted, fra
         process.end(SIGKILL.number());
     })?;
     forget_old(thread);
-    let Found { inode, path, wanted, .. } = found;
-    let texts = |texts: &[Vec<u8>]| texts.iter().flat_map(|one| one.iter().copied().chain([0])).collect();
-    let (arguments, environment) = (texts(&wanted.arguments), texts(&wanted.environment));
+    let Found { inode, path, .. } = found;
     let stack = frame.stack_pointer;
     let new = Image { name, path, file: Some(inode), arguments, environment, auxiliary, stack, places };
     process.image.with(|image| *image = new);
@@ -100,6 +102,17 @@ pub(crate) fn run(thread: &Arc<Thread>, folder: &Arc<Inode>, wanted: Wanted, fra
         process.waiters.wake_all();
     }
     Ok(())
+}
+
+/// Texts behind each other, each ended by a zero.
+fn joined(texts: &[Vec<u8>]) -> Result<Vec<u8>, NoMemory> {
+    let mut all = Vec::new();
+    all.try_reserve_exact(texts.iter().map(|one| one.len() + 1).sum()).map_err(|_| NoMemory)?;
+    for one in texts {
+        all.try_extend_from(one)?;
+        all.try_push(0)?;
+    }
+    Ok(all)
 }
 
 fn forget_old(thread: &Arc<Thread>) {
@@ -116,9 +129,9 @@ fn forget_old(thread: &Arc<Thread>) {
     task.clear_at_end.set(0);
     task.robust_list.store(0, Ordering::Relaxed);
     task.sequences.forget();
-    let closed = process.files.with(|files| files.take_for_exec());
-    closed.iter().for_each(|closed| closed.file.give_up_locks(&process.files));
-    drop(closed);
+    while let Some(closed) = process.files.with(|files| files.take_for_exec()) {
+        closed.file.give_up_locks(&process.files);
+    }
     user::restore_simd(&Simd::ZERO);
     user::set_thread_pointer(0);
 }
@@ -126,12 +139,12 @@ fn forget_old(thread: &Arc<Thread>) {
 /// Whether a process runs this file, so that nobody may open it to write it.
 pub(crate) fn is_running(inode: &Arc<Inode>) -> bool {
     let runs = |file: &Option<Arc<Inode>>| file.as_ref().is_some_and(|file| Arc::ptr_eq(file, inode));
-    table::all().iter().any(|process| process.image.with(|image| runs(&image.file)))
+    table::all().any(|process| process.image.with(|image| runs(&image.file)))
 }
 
 /// Finds the program, through scripts.
 fn find(folder: &Arc<Inode>, mut wanted: Wanted) -> Result<Found, Errno> {
-    let asked = wanted.path.clone();
+    let asked = try_text(&wanted.path)?;
     for _ in 0..=MOST_SCRIPTS {
         let place = walk(folder, &wanted.path, true)?;
         let inode = place.found()?;
@@ -139,14 +152,11 @@ fn find(folder: &Arc<Inode>, mut wanted: Wanted) -> Result<Found, Errno> {
         if inode.attributes.with(|attributes| attributes.mode) & 0o111 == 0 {
             return Err(EACCES);
         }
-        if table::all().iter().any(|process| process.files.with(|files| files.writes(&inode))) {
+        if table::all().any(|process| process.files.with(|files| files.writes(&inode))) {
             return Err(ETXTBSY);
         }
         let mut head = Vec::new();
-        content.read(0, HEAD_BYTES as u64, |part| {
-            head.extend_from_slice(part);
-            Ok(())
-        })?;
+        content.read(0, HEAD_BYTES as u64, |part| Ok(head.try_extend_from(part)?))?;
         if let Some(script) = head.strip_prefix(b"#!") {
             let line = script.split(|byte| *byte == b'\n').next().unwrap_or_default();
             let line = core::str::from_utf8(line).map_err(|_| ENOEXEC)?.trim();
@@ -154,15 +164,18 @@ fn find(folder: &Arc<Inode>, mut wanted: Wanted) -> Result<Found, Errno> {
             if interpreter.is_empty() {
                 return Err(ENOEXEC);
             }
-            let mut arguments = alloc::vec![interpreter.as_bytes().to_vec()];
-            arguments.extend(Some(argument.trim().as_bytes().to_vec()).filter(|argument| !argument.is_empty()));
-            arguments.push(wanted.path.into_bytes());
-            arguments.extend(wanted.arguments.drain(..).skip(1));
-            wanted = Wanted { path: interpreter.to_string(), arguments, ..wanted };
+            let mut arguments = Vec::new();
+            arguments.try_push(try_text(interpreter)?.into_bytes())?;
+            if !argument.trim().is_empty() {
+                arguments.try_push(try_text(argument.trim())?.into_bytes())?;
+            }
+            arguments.try_push(wanted.path.into_bytes())?;
+            arguments.try_extend(wanted.arguments.drain(..).skip(1))?;
+            wanted = Wanted { path: try_text(interpreter)?, arguments, ..wanted };
             continue;
         }
         let program = program::read(&head, content.bytes()).map_err(|_| ENOEXEC)?;
-        return Ok(Found { path: place.path(&inode), inode: inode.clone(), asked, program, wanted });
+        return Ok(Found { path: place.path(&inode)?, inode: inode.clone(), asked, program, wanted });
     }
     Err(ELOOP)
 }
@@ -180,7 +193,7 @@ fn map(space: &dyn Space, found: &Found) -> Result<u64, Errno> {
     let page = page_size().size_bytes();
     let range = found.program.range();
     let bias = if found.program.is_movable { BASE - (range.start & !(page - 1)) } else { 0 };
-    let path: Arc<str> = Arc::from(found.path.as_str());
+    let path = Path::new(try_text(&found.path)?)?;
     for segment in found.program.segments.iter() {
         let address = segment.address + bias;
         let start = address & !(page - 1);
@@ -220,7 +233,7 @@ fn map(space: &dyn Space, found: &Found) -> Result<u64, Errno> {
         bytes: 2 * page,
         rights: Rights::READ,
         source: Source::File {
-            file: Mapped { path: Arc::from("[vvar]"), ..trampoline()? },
+            file: Mapped { path: Path::Fixed("[vvar]"), ..trampoline()? },
             offset: 0,
             most: Rights::READ,
         },
@@ -251,15 +264,16 @@ fn trampoline() -> Result<Mapped, Errno> {
     if let Some(code) = CODE.get() {
         return Ok(code.clone());
     }
-    let inode = Inode::regular(0o555);
+    let inode = Inode::regular(0o555)?;
     if let Body::Regular(content) = &inode.body {
-        let code: Vec<u8> = RETURN.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let code = RETURN.map(u32::to_le_bytes);
+        let code = code.as_flattened();
         content.write(0, code.len() as u64, |to| {
-            to.copy_from_slice(&code);
+            to.copy_from_slice(code);
             Ok(())
         })?;
     }
-    Ok(CODE.call_once(|| Mapped { inode, path: Arc::from("[vdso]") }).clone())
+    Ok(CODE.call_once(|| Mapped { inode, path: Path::Fixed("[vdso]") }).clone())
 }
 
 /// Writes what the program finds in memory, and in registers; gives its auxiliary vector, and where things are.
@@ -294,8 +308,12 @@ fn fill(space: &dyn Space, found: &Found, bias: u64, frame: &mut Frame) -> Resul
         copies::write(at, text).map(|()| at)
     };
     let path = put(path.as_bytes())?;
-    let environment: Vec<u64> = environment.iter().rev().map(|text| put(text)).collect::<Result<_, _>>()?;
-    let arguments: Vec<u64> = arguments.iter().rev().map(|text| put(text)).collect::<Result<_, _>>()?;
+    let mut put_all = |texts: &[Vec<u8>]| {
+        let mut all = Vec::new();
+        texts.iter().rev().try_for_each(|text| Ok::<(), Errno>(all.try_push(put(text)?)?))?;
+        Ok::<_, Errno>(all)
+    };
+    let (environment, arguments) = (put_all(environment)?, put_all(arguments)?);
     let environment_start = environment.last().copied().unwrap_or(path);
     let arguments_start = arguments.last().copied().unwrap_or(environment_start);
     let places = Places {
@@ -308,17 +326,18 @@ fn fill(space: &dyn Space, found: &Found, bias: u64, frame: &mut Frame) -> Resul
     let mut seed = [0; 16];
     fill_randomly(&mut seed);
     copies::write(random, &seed)?;
-    let mut words = alloc::vec![arguments.len() as u64];
-    words.extend(arguments.iter().rev());
-    words.push(0);
-    words.extend(environment.iter().rev());
-    words.push(0);
+    let mut words = Vec::new();
+    words.try_push(arguments.len() as u64)?;
+    for all in [arguments, environment] {
+        words.try_extend(all.into_iter().rev())?;
+        words.try_push(0)?;
+    }
     let auxiliary = auxiliary(&found.program, bias, [path, platform, random]);
-    words.extend(auxiliary.iter().flatten());
+    words.try_extend_from(auxiliary.as_flattened())?;
     let start = (random - 8 * words.len() as u64) & !15;
     copies::write_words(start, &words)?;
     *frame = Frame { return_address: found.program.entry + bias, stack_pointer: start, ..Frame::default() };
-    Ok((auxiliary.iter().flatten().flat_map(|word| word.to_le_bytes()).collect(), places))
+    Ok((auxiliary.iter().flatten().flat_map(|word| word.to_le_bytes()).try_list()?, places))
 }
 
 /// From where to where a program's code goes, and its data: the last of its segments begins those.

@@ -1,8 +1,6 @@
 //! The first process: files, then its program, then all CPUs run threads until there are none.
 
-use alloc::boxed::Box;
 use alloc::string::String;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::slice;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -12,6 +10,7 @@ use hardware::lock::Lock;
 use hardware::timer;
 use kerncore::arguments;
 
+use super::errno::{ENOMEM, Errno};
 use super::exec::{self, Wanted};
 use super::resources::Resources;
 use super::signals::{Action, SIGNALS};
@@ -22,10 +21,12 @@ use super::wishes::Wishes;
 use super::{alarms, atomics, calls, end, futex, ownership, run, space, stacks};
 use crate::cpus;
 use crate::facts::facts;
+use crate::fallible::{Arc, List, try_box, try_format, try_text};
 use crate::files::device::Device;
 use crate::files::inode::{Body, Inode};
 use crate::files::open::{Descriptor, Descriptors, File, O_RDWR};
 use crate::files::{tree, unpack};
+use crate::memory::mapped::Path;
 use crate::memory::{frames, heap, linear_map, pages, told};
 use crate::report::console::say;
 use crate::threads::dispatcher::{World, interrupts_open};
@@ -75,8 +76,7 @@ pub(crate) fn run_first(text: &str) -> Ended {
     let address = facts().linear.address(initrd.start).bits();
     // SAFETY: the linear map has it, and nobody writes there.
     let archive = unsafe { slice::from_raw_parts(address as *const u8, initrd.size_bytes() as usize) };
-    unpack::fill(archive);
-    if exec::prepare().is_err() {
+    if unpack::fill(archive).and_then(|()| exec::prepare()).is_err() {
         say!("init: there is no memory for programs");
         return Ended::Not;
     }
@@ -89,8 +89,8 @@ pub(crate) fn run_first(text: &str) -> Ended {
         say!("init: no program is named");
         return Ended::Not;
     };
-    if let Err(why) = begin(wanted) {
-        say!("init: {why}");
+    if let Err(error) = begin(wanted) {
+        say!("init: {}", calls::words(error));
         return Ended::Not;
     }
     cpus::calls::while_idle_on_every_cpu(&|_| {
@@ -143,35 +143,42 @@ fn report(before: [u64; 3]) {
 
 /// The program and its arguments.
 fn wanted(text: &str) -> Option<Wanted> {
-    let (mut all, mut one) = (Vec::new(), Vec::new());
-    arguments::split(text, |byte| match byte {
-        Some(byte) => one.push(byte),
-        None => all.push(core::mem::take(&mut one)),
+    let (mut all, mut one, mut put) = (Vec::new(), Vec::new(), Ok(()));
+    arguments::split(text, |byte| {
+        let next = match byte {
+            Some(byte) => one.try_push(byte),
+            None => all.try_push(core::mem::take(&mut one)),
+        };
+        put = put.and(next);
     });
-    let name = String::from_utf8(all.first()?.clone()).ok()?;
+    put.ok()?;
+    let name = try_text(core::str::from_utf8(all.first()?).ok()?).ok()?;
     let is_there = |path: &String| tree::walk(&tree::root(), path, true).is_ok_and(|place| place.inode.is_some());
-    let mut paths = FOLDERS.iter().map(|folder| alloc::format!("{folder}{name}"));
-    let path = if name.contains('/') { name.clone() } else { paths.find(is_there).unwrap_or(name) };
-    let environment = ["HOME=/", "TERM=linux"].map(|text| text.as_bytes().to_vec());
-    Some(Wanted { path, arguments: all, environment: environment.to_vec() })
+    let mut paths = FOLDERS.iter().filter_map(|folder| try_format!("{folder}{name}").ok());
+    let found = if name.contains('/') { None } else { paths.find(is_there) };
+    let path = found.unwrap_or(name);
+    let mut environment = Vec::new();
+    for text in ["HOME=/", "TERM=linux"] {
+        environment.try_push(try_text(text).ok()?.into_bytes()).ok()?;
+    }
+    Some(Wanted { path, arguments: all, environment })
 }
 
 /// Makes the first process, whose thread loads its program.
-fn begin(wanted: Wanted) -> Result<(), &'static str> {
-    let space =
-        space::new(Resources::usual().of_memory(true)).map_err(|_| "there is no memory for an address space")?;
+fn begin(wanted: Wanted) -> Result<(), Errno> {
+    let space = space::new(Resources::usual().of_memory(true))?;
     let mut files = Descriptors::new();
-    let console = File::new(Inode::new(Body::Device(Device::Console), 0o600), O_RDWR, "/dev/console".into());
+    let console = File::new(Inode::new(Body::Device(Device::Console), 0o600)?, O_RDWR, Path::Fixed("/dev/console"))?;
     for number in 0..3 {
         let descriptor = Descriptor { file: console.clone(), closes_on_exec: false };
-        files.set(number, descriptor).map_err(|_| "no descriptors")?;
+        files.set(number, descriptor)?;
     }
     let new = New {
         number: table::new_number(),
         space,
-        files: Arc::new(Lock::new(files)),
-        folder: Arc::new(Lock::new(tree::root())),
-        actions: Arc::new(Lock::new(Box::new([Action::default(); SIGNALS]))),
+        files: Arc::try_new(Lock::new(files))?,
+        folder: Arc::try_new(Lock::new(tree::root()))?,
+        actions: Arc::try_new(Lock::new(try_box([Action::default(); SIGNALS])?))?,
         image: Image::default(),
         parent: 0,
         group: 0,
@@ -181,12 +188,12 @@ fn begin(wanted: Wanted) -> Result<(), &'static str> {
         users: Users::default(),
     };
     let number = new.number;
-    let process = Process::new(new, 0o022, Resources::usual());
+    let process = Process::new(new, 0o022, Resources::usual())?;
+    let path = try_text(&wanted.path)?;
     let body = move || {
         let thread = current();
         let mut frame = Frame::default();
         let folder = thread.task().process.folder();
-        let path = wanted.path.clone();
         if let Err(error) = exec::run(&thread, &folder, wanted, &mut frame) {
             say!("init: {path}: {}", calls::words(error));
             thread.task().process.end(127 << 8);
@@ -197,9 +204,7 @@ fn begin(wanted: Wanted) -> Result<(), &'static str> {
         run::run(frame);
     };
     let task = Task::new(&process, 0);
-    let thread = task.thread(number, 0, Box::new(body));
-    let thread = thread.ok_or("there is no memory for a stack")?;
-    process.life.with(|life| life.threads.push(thread.clone()));
-    queue::add(thread);
-    Ok(())
+    let thread = task.thread(number, 0, try_box(body)?).ok_or(ENOMEM)?;
+    process.life.with(|life| life.threads.try_push(thread.clone()))?;
+    Ok(queue::add(thread)?)
 }

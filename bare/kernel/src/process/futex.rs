@@ -1,7 +1,7 @@
 //! Futexes: waiting for a word of memory that a program changes.
 
+use crate::fallible::{Arc, List};
 use alloc::collections::BTreeMap;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::slice;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -103,7 +103,7 @@ pub(crate) fn wait(process: &Process, place: Place, value: u32, bits: u32, deadl
         return Err(EINVAL);
     }
     let (key, address) = (key(process, place)?, place.address);
-    let waiter = Arc::new(Waiter { thread: current(), bits, is_woken: AtomicBool::new(false) });
+    let waiter = Arc::try_new(Waiter { thread: current(), bits, is_woken: AtomicBool::new(false) })?;
     if !enter(process, address, key, value, &waiter)? {
         return Err(EAGAIN);
     }
@@ -136,8 +136,9 @@ fn forget_waiters(all: &[Arc<Waiter>]) {
 /// Waits while each of several words has its value; gives which one was woken.
 pub(crate) fn wait_for_any(process: &Process, words: &[(Place, u32)], deadline: Option<u64>) -> Answer {
     let thread = current();
-    let new = || Arc::new(Waiter { thread: thread.clone(), bits: u32::MAX, is_woken: AtomicBool::new(false) });
-    let waiters: Vec<Arc<Waiter>> = words.iter().map(|_| new()).collect();
+    let new = || Arc::try_new(Waiter { thread: thread.clone(), bits: u32::MAX, is_woken: AtomicBool::new(false) });
+    let mut waiters: Vec<Arc<Waiter>> = Vec::new();
+    words.iter().try_for_each(|_| waiters.try_push(new()?))?;
     let woken = || waiters.iter().position(|waiter| waiter.is_woken.load(Ordering::Acquire)).map(|at| Ok(at as u64));
     let entered = words.iter().zip(&waiters).try_for_each(|((place, value), waiter)| {
         let key = key(process, *place)?;

@@ -6,8 +6,8 @@
 //!                                                      └─the owner ends──▶ the same, OWNER_DIED
 //! ```
 
+use crate::fallible::Arc;
 use alloc::collections::BTreeMap;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -110,7 +110,7 @@ fn try_lock(key: Key, address: u64, waiter: &Arc<Waiter>, waits: bool) -> Result
 pub(crate) fn lock(process: &Process, place: Place, deadline: Option<u64>, waits: bool) -> Answer {
     let (key, address) = (futex::key(process, place)?, place.address);
     let (has_it, owner_died) = (AtomicBool::new(false), AtomicBool::new(false));
-    let waiter = Arc::new(Waiter { thread: current(), has_it, owner_died });
+    let waiter = Arc::try_new(Waiter { thread: current(), has_it, owner_died })?;
     loop {
         match try_lock(key, address, &waiter, waits)? {
             Attempt::Done => return Ok(0),

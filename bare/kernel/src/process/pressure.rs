@@ -1,7 +1,5 @@
 //! Where there is no memory: what programs can do without goes, or else a process ends.
 
-use alloc::string::String;
-
 use super::signals::SIGKILL;
 use super::table::{self, INIT, Process};
 use crate::memory::frames;
@@ -15,15 +13,15 @@ const LAZY_AT_ONCE: usize = 64;
 /// Has the process end that has the most memory, and is not the first, if there is another.
 pub(super) fn free_memory() {
     // What a program has said that it can do without goes first.
-    let spaces = table::all().into_iter().filter_map(|process| process.try_space());
+    let spaces = table::all().filter_map(|process| process.try_space());
     if spaces.map(|space| space.take_lazy(LAZY_AT_ONCE)).sum::<usize>() > 0 {
         return;
     }
     // One that ends already is about to give its memory back.
-    if table::all().iter().any(|process| process.is_ending() && !process.life.with(|life| life.is_over)) {
+    if table::all().any(|process| process.is_ending() && !process.life.with(|life| life.is_over)) {
         return queue_up();
     }
-    let candidates = table::all().into_iter().filter(|process| !process.life.with(|life| life.is_over));
+    let candidates = table::all().filter(|process| !process.life.with(|life| life.is_over));
     let with_usage = candidates.filter_map(|process| {
         let usage = process.try_space()?.usage();
         Some((badness(&process), usage.anonymous + usage.file + usage.tables, process))
@@ -33,10 +31,11 @@ pub(super) fn free_memory() {
     let points = |badness: i32, pages: u64| pages as i64 + i64::from(badness) * all / 1000;
     let worst = with_usage.max_by_key(|(badness, pages, _)| badness.map(|badness| points(badness, *pages)));
     let Some((_, pages, victim)) = worst else { return };
-    let name: String = victim.image.with(|image| image.name.clone());
     if victim.end(SIGKILL.number()) {
         let kib = pages * (crate::facts::page_size().size_bytes() >> 10);
-        say!("out of memory: process {} ({name}), which had {kib} KiB, is killed", victim.number);
+        victim.with_name(None, |name| {
+            say!("out of memory: process {} ({name}), which had {kib} KiB, is killed", victim.number);
+        });
     }
     // It gives its memory back on its own CPU, or on this one.
     queue_up();

@@ -1,6 +1,6 @@
 //! A program's thread: to EL0 and back, for as long as the program lives.
 
-use alloc::sync::Arc;
+use crate::fallible::Arc;
 use core::sync::atomic::Ordering;
 
 use hardware::exception::{Frame, Kind};

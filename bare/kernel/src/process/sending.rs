@@ -1,9 +1,9 @@
 //! Signals that are sent, to a process or to one thread.
 
-use alloc::sync::Arc;
+use crate::fallible::Arc;
 
 use super::errno::{EAGAIN, Errno};
-use super::signals::{Info, Signal};
+use super::signals::{Info, Pending, Signal};
 use super::table::{INIT, Process, wake};
 use super::{resources, stops};
 use crate::threads::thread::Thread;
@@ -11,9 +11,8 @@ use crate::threads::thread::Thread;
 impl Process {
     /// Sends it a signal.
     pub(crate) fn send(&self, signal: Signal, info: Info) {
-        let threads = self.threads();
         // What is masked may be waited for, or get a handler before it is taken.
-        let is_masked = threads.first().is_some_and(|thread| thread.task().mask() & signal.bit() != 0);
+        let is_masked = self.first_thread().is_some_and(|thread| thread.task().mask() & signal.bit() != 0);
         if stops::when_sent(self, signal, is_masked) {
             return;
         }
@@ -21,7 +20,7 @@ impl Process {
             return;
         }
         self.pending.add(signal, info);
-        wake(&threads);
+        wake(self.threads());
     }
 }
 
@@ -34,14 +33,15 @@ impl Process {
 
     /// Signals that wait for it and its threads.
     pub(crate) fn queued(&self) -> u64 {
-        let of_threads = self.threads().iter().map(|thread| thread.task().pending.count()).sum::<usize>();
+        let of_threads = self.threads().map(|thread| thread.task().pending.count()).sum::<usize>();
         (self.pending.count() + of_threads) as u64
     }
 
-    /// Refuses one more of the signals that queue where RLIMIT_SIGPENDING has no room; what `kill` sends needs none.
-    pub(crate) fn check_queue(&self, signal: Signal, code: i32) -> Result<(), Errno> {
+    /// Refuses one more of the signals that queue where RLIMIT_SIGPENDING or memory has no room; what `kill` sends needs none.
+    pub(crate) fn check_queue(&self, pending: &Pending, signal: Signal, code: i32) -> Result<(), Errno> {
         let most = self.limits.with(|limits| limits.0[resources::SIGNALS][0]);
-        if signal.queues() && code != 0 && self.queued() >= most { Err(EAGAIN) } else { Ok(()) }
+        let has_room = || self.queued() < most && pending.has_room();
+        if signal.queues() && code != 0 && !has_room() { Err(EAGAIN) } else { Ok(()) }
     }
 }
 
@@ -54,6 +54,6 @@ pub(crate) fn send_to(thread: &Arc<Thread>, signal: Signal, info: Info) {
     }
     if is_masked || !task.process.drops(signal) {
         task.pending.add(signal, info);
-        wake(core::slice::from_ref(thread));
+        wake([thread.clone()].into_iter());
     }
 }

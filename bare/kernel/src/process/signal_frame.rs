@@ -4,8 +4,6 @@
 //! stack, downwards:  x29, x30 of what was interrupted │ ucontext: registers, FP/SIMD, ESR │ siginfo   ◀── SP of the handler
 //! ```
 
-use alloc::vec::Vec;
-
 use hardware::exception::Frame;
 use hardware::user::{self, STATUS_OF_USERS, Simd};
 use vmsa::{ExceptionClass, Syndrome};
@@ -32,7 +30,8 @@ const CONTEXT_MASK: usize = CONTEXT + 40;
 const MACHINE: usize = CONTEXT + 176;
 const REGISTERS: usize = MACHINE + 8;
 const RECORDS: usize = MACHINE + 288;
-const BYTES: usize = RECORDS + 4096;
+const RECORD_BYTES: usize = 4096;
+const BYTES: usize = RECORDS + RECORD_BYTES;
 
 /// The last call came to this: x0 of a call that is made again.
 pub(super) fn restart_or_interrupt(frame: &mut Frame, first: u64, restarts: bool) {
@@ -169,7 +168,9 @@ fn enter(thread: &Thread, frame: &mut Frame, signal: Signal, info: &Info, action
     let link = top.checked_sub(16).ok_or(EFAULT)? & !15;
     let start = link.checked_sub(BYTES as u64).ok_or(EFAULT)?;
     let mask = task.saved_mask.take().unwrap_or(task.mask());
-    copies::write(start, &encode(frame, signal, info, mask, (alternate, task.fault.get())))?;
+    let [address, syndrome] = task.fault.get();
+    copies::write(start, &encode(frame, signal, info, mask, (alternate, address)))?;
+    write_records(start + RECORDS as u64, syndrome)?;
     copies::write_words(link, &[frame.registers[29], frame.registers[30]])?;
     if alternate.flags & SS_AUTODISARM != 0 {
         task.signal_stack.set(Stack::NONE);
@@ -188,14 +189,8 @@ fn enter(thread: &Thread, frame: &mut Frame, signal: Signal, info: &Info, action
     Ok(())
 }
 
-fn encode(
-    frame: &Frame,
-    signal: Signal,
-    info: &Info,
-    mask: u64,
-    (stack, [address, syndrome]): (Stack, [u64; 2]),
-) -> Vec<u8> {
-    let mut bytes = alloc::vec![0; BYTES];
+fn encode(frame: &Frame, signal: Signal, info: &Info, mask: u64, (stack, address): (Stack, u64)) -> [u8; RECORDS] {
+    let mut bytes = [0; RECORDS];
     let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
     put(0, &info_bytes(signal, info));
     for (at, word) in [(0, stack.start), (8, u64::from(stack.flags)), (16, stack.bytes)] {
@@ -207,10 +202,17 @@ fn encode(
     for (at, word) in (REGISTERS..).step_by(8).zip(frame.registers.iter().chain(&rest)) {
         put(at, &word.to_le_bytes());
     }
-    let mut simd = Simd::ZERO;
-    user::save_simd(&mut simd);
-    signal_records::write(&mut bytes[RECORDS..], &simd, Some(syndrome).filter(|told| *told != 0), user::has_sve());
     bytes
+}
+
+/// Writes the records, and zeros behind them.
+fn write_records(to: u64, syndrome: u64) -> Result<(), Errno> {
+    const MOST: usize = signal_records::MOST;
+    let (mut simd, mut records) = (Simd::ZERO, [0; MOST]);
+    user::save_simd(&mut simd);
+    signal_records::write(&mut records, &simd, Some(syndrome).filter(|told| *told != 0), user::has_sve());
+    copies::write(to, &records)?;
+    copies::clear(to + MOST as u64, (RECORD_BYTES - MOST) as u64)
 }
 
 /// `siginfo_t`.

@@ -1,18 +1,18 @@
 //! Signals: which there are, what a process does with each, and which wait to be taken.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use hardware::lock::Lock;
 use kerncore::stops::News;
 
 use super::errno::{EINVAL, ENOMEM, EPERM, Errno};
-use crate::memory::frames;
+use crate::fallible::NoMemory;
 
 /// How many signals there are.
 pub(crate) const SIGNALS: usize = 64;
 
-/// The first real-time signal, and how many of one may wait.
+/// The first real-time signal, and how many signals may wait.
 const FIRST_QUEUED: u8 = 32;
 const MOST_QUEUED: usize = 16384;
 
@@ -172,34 +172,68 @@ impl Info {
 /// Signals that wait to be taken.
 pub(crate) struct Pending {
     set: AtomicU64,
-    infos: Lock<BTreeMap<u8, VecDeque<Info>>>,
+    queue: Lock<Queue>,
+}
+
+/// What is known of signals that wait, as they came.
+struct Queue {
+    infos: VecDeque<(Signal, Info)>,
+}
+
+impl Queue {
+    /// Has room for one more.
+    fn reserve(&mut self) -> Result<(), NoMemory> {
+        self.infos.try_reserve(1).map_err(|_| NoMemory)
+    }
+
+    fn holds(&self, signal: Signal) -> bool {
+        self.infos.iter().any(|(one, _)| *one == signal)
+    }
+
+    fn settle(&mut self) {
+        if self.infos.is_empty() {
+            self.infos = VecDeque::new();
+        }
+    }
 }
 
 impl Pending {
     pub(crate) const fn new() -> Self {
-        Self { set: AtomicU64::new(0), infos: Lock::new(BTreeMap::new()) }
+        Self { set: AtomicU64::new(0), queue: Lock::new(Queue { infos: VecDeque::new() }) }
     }
 
     pub(crate) fn set(&self) -> u64 {
         self.set.load(Ordering::Acquire)
     }
 
-    /// Adds one. A second of the same is the first, but of real-time signals, which queue, and of alarms, each of which has one.
+    /// Adds one. A second of the same is the first, but of real-time signals, which queue, and of timers, each of which has one. Without
+    /// memory it waits all the same, and nothing is known of it but its number.
     pub(crate) fn add(&self, signal: Signal, info: Info) {
-        self.infos.with(|infos| {
-            let waiting = infos.entry(signal.0).or_default();
-            let bytes = 4 * (waiting.len() + 16) * size_of::<Info>();
-            let queues = signal.queues() && waiting.len() < MOST_QUEUED && frames::has_spare(bytes as u64);
-            if waiting.is_empty() || queues || info.timer.is_some() {
-                waiting.push_back(info);
+        self.queue.with(|queue| {
+            let is_first = self.set() & signal.bit() == 0;
+            let is_timers = info.timer.is_some();
+            let is_of_it = |(_, one): &&mut (Signal, Info)| one.timer.is_some() && one.words[0] == info.words[0];
+            let known = if is_timers { queue.infos.iter_mut().find(is_of_it) } else { None };
+            if let Some((_, told)) = known {
+                *told = info;
+            } else if is_timers || (is_first || signal.queues()) && queue.infos.len() < MOST_QUEUED {
+                // The comparison leaves the compiler no way to a queue that grows.
+                if queue.reserve().is_ok() && queue.infos.len() < queue.infos.capacity() {
+                    queue.infos.push_back((signal, info));
+                }
             }
             self.set.fetch_or(signal.bit(), Ordering::Release);
         });
     }
 
+    /// Whether there is memory for one more.
+    pub(crate) fn has_room(&self) -> bool {
+        self.queue.with(|queue| queue.infos.len() < MOST_QUEUED && queue.reserve().is_ok())
+    }
+
     /// How many wait.
     pub(crate) fn count(&self) -> usize {
-        self.infos.with(|infos| infos.values().map(VecDeque::len).sum())
+        self.queue.with(|queue| queue.infos.len())
     }
 
     /// Takes one of `set`, those of faults first.
@@ -214,29 +248,31 @@ impl Pending {
             there
         };
         let signal = Signal::new(u64::from(first.trailing_zeros()) + 1)?;
-        let info = self.infos.with(|infos| {
-            let waiting = infos.get_mut(&signal.0)?;
-            let info = waiting.pop_front();
-            if waiting.is_empty() {
-                infos.remove(&signal.0);
+        self.queue.with(|queue| {
+            // Another thread may have taken it meanwhile.
+            if self.set() & signal.bit() == 0 {
+                return None;
+            }
+            let place = queue.infos.iter().position(|(one, _)| *one == signal);
+            let found = place.and_then(|place| queue.infos.remove(place));
+            if !queue.holds(signal) {
                 self.set.fetch_and(!signal.bit(), Ordering::AcqRel);
             }
-            info
-        });
-        // Another thread may have taken it meanwhile.
-        info.map(|info| (signal, info))
+            queue.settle();
+            Some((signal, found.map_or_else(Info::default, |(_, info)| info)))
+        })
     }
 
     /// Forgets some.
     pub(crate) fn retain(&self, stays: &dyn Fn(Signal, &Info) -> bool) {
-        self.infos.with(|infos| {
-            infos.retain(|number, waiting| {
-                waiting.retain(|info| stays(Signal(*number), info));
-                if waiting.is_empty() {
-                    self.set.fetch_and(!Signal(*number).bit(), Ordering::AcqRel);
-                }
-                !waiting.is_empty()
-            });
+        self.queue.with(|queue| {
+            let unknown = (0..SIGNALS as u8).map(|index| Signal(index + 1));
+            let unknown = unknown.filter(|signal| self.set() & signal.bit() != 0 && !queue.holds(*signal));
+            let unknown = unknown.filter(|signal| stays(*signal, &Info::default())).fold(0, |all, one| all | one.bit());
+            queue.infos.retain(|(signal, info)| stays(*signal, info));
+            let known = queue.infos.iter().fold(0, |all, (signal, _)| all | signal.bit());
+            self.set.fetch_and(known | unknown, Ordering::AcqRel);
+            queue.settle();
         });
     }
 }

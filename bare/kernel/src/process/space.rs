@@ -1,6 +1,6 @@
 //! Address spaces of programs, and which one each CPU runs.
 
-use alloc::sync::Arc;
+use crate::fallible::Arc;
 use core::cell::UnsafeCell;
 
 use hardware::lock::Lock;

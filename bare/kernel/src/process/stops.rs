@@ -10,6 +10,7 @@ use kerncore::stops::News;
 
 use super::signals::{Info, SA_NOCLDSTOP, SIGCHLD, SIGCONT, SIGHUP, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, Signal};
 use super::table::{self, INIT, Process};
+use crate::fallible::Arc;
 
 pub(super) const STOPS: u64 = SIGSTOP.bit() | SIGTSTP.bit() | SIGTTIN.bit() | SIGTTOU.bit();
 
@@ -20,7 +21,7 @@ pub(super) fn when_sent(process: &Process, signal: Signal, is_masked: bool) -> b
         if let Some(news) = process.stops.go_on() {
             tell(process, news);
         }
-        table::wake(&process.threads());
+        table::wake(process.threads());
     } else if signal.bit() & STOPS != 0 {
         forget(process, SIGCONT.bit());
         if !is_masked && process.actions.with(|actions| actions[signal.index()].handler == 0) {
@@ -34,7 +35,7 @@ pub(super) fn when_sent(process: &Process, signal: Signal, is_masked: bool) -> b
 fn forget(process: &Process, signals: u64) {
     let stays = |signal: Signal, _: &Info| signal.bit() & signals == 0;
     process.pending.retain(&stays);
-    process.threads().iter().for_each(|thread| thread.task().pending.retain(&stays));
+    process.threads().for_each(|thread| thread.task().pending.retain(&stays));
 }
 
 /// Stops a process, unless there is nobody who could have it go on.
@@ -49,7 +50,7 @@ pub(super) fn stop(process: &Process, signal: Signal) {
 
 /// Tells that a process has stopped, once no thread of it is at EL0.
 pub(super) fn tell_once_left(process: &Process) {
-    if !process.threads().iter().any(|thread| thread.task().is_at_el0.load(Ordering::SeqCst)) {
+    if !process.threads().any(|thread| thread.task().is_at_el0.load(Ordering::SeqCst)) {
         process.stops.tell().into_iter().for_each(|news| tell(process, news));
     }
 }
@@ -65,7 +66,7 @@ fn tell(process: &Process, news: News) {
 
 /// Whether nobody of a group has a parent in another group of the session, who could have it go on.
 fn is_orphaned(group: i32) -> bool {
-    !table::all().iter().any(|process| {
+    !table::all().any(|process| {
         let (own, session, parent) = process.life.with(|life| (life.group, life.session, life.parent));
         let is_one = own == group && parent != INIT && !process.life.with(|life| life.is_over);
         let parent = table::find(parent).ok().filter(|_| is_one);
@@ -75,10 +76,10 @@ fn is_orphaned(group: i32) -> bool {
 
 /// A process that could have this group go on is over: if it was the last, whoever is stopped is told, and goes on.
 pub(super) fn hang_up(group: i32) {
-    let mut members = table::all();
-    members.retain(|process| process.life.with(|life| life.group == group && !life.is_over));
-    if members.iter().any(|process| process.stops.by().is_some()) && is_orphaned(group) {
-        for process in members {
+    let is_member = |process: &Arc<Process>| process.life.with(|life| life.group == group && !life.is_over);
+    let members = || table::all().filter(is_member);
+    if members().any(|process| process.stops.by().is_some()) && is_orphaned(group) {
+        for process in members() {
             [SIGHUP, SIGCONT].iter().for_each(|signal| process.send(*signal, Info::of_kernel()));
         }
     }

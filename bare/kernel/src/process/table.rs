@@ -1,15 +1,14 @@
 //! Processes, and all of them by number.
 
+use crate::fallible::{Arc, Collect, NoMemory, try_text};
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::string::String;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use hardware::lock::Lock;
 use kerncore::stops::Stops;
-use userspace::Limits;
+use userspace::{Limits, Map};
 
 use super::errno::{EINTR, ESRCH, Errno};
 use super::resources::{self, Resources};
@@ -44,7 +43,7 @@ pub(crate) struct Life {
 }
 
 /// What a process runs.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(crate) struct Image {
     /// The last part of its path, at most 15 bytes.
     pub(crate) name: String,
@@ -59,6 +58,21 @@ pub(crate) struct Image {
     /// Where the stack begins, downwards.
     pub(crate) stack: u64,
     pub(crate) places: Places,
+}
+
+impl Image {
+    pub(crate) fn try_clone(&self) -> Result<Self, NoMemory> {
+        let bytes = |bytes: &[u8]| bytes.iter().copied().try_list();
+        Ok(Self {
+            name: try_text(&self.name)?,
+            path: try_text(&self.path)?,
+            file: self.file.clone(),
+            arguments: bytes(&self.arguments)?,
+            environment: bytes(&self.environment)?,
+            auxiliary: bytes(&self.auxiliary)?,
+            ..*self
+        })
+    }
 }
 
 /// Where `execve` put what: each from one address to another.
@@ -104,7 +118,7 @@ pub(crate) struct Process {
     pub(crate) death_signal: AtomicU32,
 }
 
-static ALL: Lock<BTreeMap<i32, Arc<Process>>> = Lock::new(BTreeMap::new());
+static ALL: Lock<Map<i32, Arc<Process>>> = Lock::new(Map::new());
 static NEXT: AtomicI32 = AtomicI32::new(1);
 /// Processes that were ever begun.
 static BEGUN: AtomicU64 = AtomicU64::new(0);
@@ -130,16 +144,32 @@ pub(crate) fn new_number() -> i32 {
                         || life.session == number
                 })
         };
-        if !all().iter().any(is_taken) {
+        if !all().any(|process| is_taken(&process)) {
             return number;
         }
     }
 }
 
-/// All processes, those that are over but not waited for among them.
+/// All processes, those that are over but not waited for among them, in order of their numbers. Those that begin meanwhile may be among
+/// them.
+pub(crate) fn all() -> impl Iterator<Item = Arc<Process>> {
+    let mut last = i32::MIN;
+    core::iter::from_fn(move || next(&mut last))
+}
+
+/// The process beyond the number that was last.
 #[inline(never)]
-pub(crate) fn all() -> Vec<Arc<Process>> {
-    ALL.with(|all| all.values().cloned().collect())
+fn next(last: &mut i32) -> Option<Arc<Process>> {
+    ALL.with(|all| {
+        let (number, process) = all.beyond(last)?;
+        *last = *number;
+        Some(process.clone())
+    })
+}
+
+/// How many there are.
+pub(crate) fn count() -> usize {
+    ALL.with(|all| all.len())
 }
 
 #[inline(never)]
@@ -149,12 +179,12 @@ pub(crate) fn find(number: i32) -> Result<Arc<Process>, Errno> {
 
 /// The thread of this number.
 pub(crate) fn find_thread(number: i32) -> Result<Arc<Thread>, Errno> {
-    all().iter().find_map(|process| process.thread(number)).ok_or(ESRCH)
+    all().find_map(|process| process.thread(number)).ok_or(ESRCH)
 }
 
 /// Gives back what the table has of the heap, if there is no process any more.
 pub(super) fn forget_empty() {
-    drop(ALL.with(|all| if all.is_empty() { core::mem::take(all) } else { BTreeMap::new() }));
+    drop(ALL.with(|all| if all.is_empty() { core::mem::take(all) } else { Map::new() }));
 }
 
 /// Processes that were ever begun.
@@ -180,7 +210,7 @@ pub(crate) struct New {
 
 impl Process {
     /// A process without threads; in the table from now on.
-    pub(crate) fn new(new: New, umask: u32, limits: Resources) -> Arc<Self> {
+    pub(crate) fn new(new: New, umask: u32, limits: Resources) -> Result<Arc<Self>, NoMemory> {
         let New { number, space, files, folder, actions, image, parent, group, session, end_signal, wishes, users } =
             new;
         let life = Life {
@@ -195,7 +225,7 @@ impl Process {
             spent: Spent::default(),
             spent_by_children: Spent::default(),
         };
-        let process = Arc::new(Self {
+        let process = Arc::try_new(Self {
             number,
             space: Lock::new(Some(space)),
             files,
@@ -218,10 +248,10 @@ impl Process {
             is_reaper: AtomicBool::new(false),
             next_alarm: AtomicI32::new(0),
             death_signal: AtomicU32::new(0),
-        });
+        })?;
         BEGUN.fetch_add(1, Ordering::Relaxed);
-        ALL.with(|all| all.insert(number, process.clone()));
-        process
+        ALL.with(|all| all.insert(number, process.clone()))?;
+        Ok(process)
     }
 
     /// Takes it out of the table.
@@ -263,29 +293,28 @@ impl Process {
 
     /// Has all its threads end, with this status, unless they end already. Whether they did not.
     pub(crate) fn end(&self, status: i32) -> bool {
-        let (threads, is_first) = self.life.with(|life| {
+        let is_first = self.life.with(|life| {
             life.status.get_or_insert(status);
-            (life.threads.clone(), !self.is_ending.swap(true, Ordering::AcqRel))
+            !self.is_ending.swap(true, Ordering::AcqRel)
         });
-        wake(&threads);
+        wake(self.threads());
         is_first
     }
 
     /// Has all its threads end but this one, of which it is told as of no other; waits until they have.
     pub(super) fn go_on_alone(&self, thread: &Thread) -> Result<(), Errno> {
         let is_alone = || {
-            let others = self.life.with(|life| {
-                let mut others = life.threads.clone();
-                others.retain(|one| !core::ptr::eq(&**one, thread));
+            let has_others = self.life.with(|life| {
+                let others = life.threads.iter().filter(|one| !core::ptr::eq(&***one, thread));
                 // Another thread may have been the first to ask for this.
                 let is_first = !thread.task().is_over.load(Ordering::Relaxed);
-                others.iter().filter(|_| is_first).for_each(|one| one.task().is_over.store(true, Ordering::Release));
-                others
+                others.filter(|_| is_first).for_each(|one| one.task().is_over.store(true, Ordering::Release));
+                life.threads.len() > 1
             });
-            if others.is_empty() {
+            if !has_others {
                 return Some(());
             }
-            wake(&others);
+            wake(self.threads().filter(|one| !core::ptr::eq(&**one, thread)));
             None
         };
         // Signals come later: there is no way back.
@@ -304,15 +333,20 @@ impl Process {
     }
 
     #[inline(never)]
-    pub(crate) fn threads(&self) -> Vec<Arc<Thread>> {
-        self.life.with(|life| life.threads.clone())
+    pub(crate) fn threads(&self) -> Threads<'_> {
+        Threads { process: self, left: self.life.with(|life| life.threads.len()) }
     }
 
-    /// What a thread is called; the first has its process' name.
-    pub(crate) fn name(&self, thread: Option<&Arc<Thread>>) -> String {
+    /// The first of its threads.
+    pub(crate) fn first_thread(&self) -> Option<Arc<Thread>> {
+        self.life.with(|life| life.threads.first().cloned())
+    }
+
+    /// Passes `body` what a thread is called; the first has its process' name.
+    pub(crate) fn with_name<T>(&self, thread: Option<&Arc<Thread>>, body: impl FnOnce(&str) -> T) -> T {
         match thread {
-            Some(thread) if thread.number() != self.number => thread.task().name.with(|name| name.clone()),
-            _ => self.image.with(|image| image.name.clone()),
+            Some(thread) if thread.number() != self.number => thread.task().name.with(|name| body(name)),
+            _ => self.image.with(|image| body(&image.name)),
         }
     }
 
@@ -354,8 +388,8 @@ impl Process {
     }
 
     /// Its children.
-    pub(crate) fn children(&self) -> Vec<Arc<Process>> {
-        all().into_iter().filter(|process| process.parent() == self.number).collect()
+    pub(crate) fn children(&self) -> impl Iterator<Item = Arc<Process>> {
+        all().filter(|process| process.parent() == self.number)
     }
 
     /// What its threads have used.
@@ -370,9 +404,27 @@ impl Process {
     }
 }
 
+/// Threads of a process, the last first: those that there are, and some of those that end meanwhile.
+pub(crate) struct Threads<'p> {
+    process: &'p Process,
+    left: usize,
+}
+
+impl Iterator for Threads<'_> {
+    type Item = Arc<Thread>;
+
+    fn next(&mut self) -> Option<Arc<Thread>> {
+        self.process.life.with(|life| {
+            // What has ended meanwhile makes the list shorter: who lies below moves down, and none is left out.
+            self.left = self.left.min(life.threads.len()).checked_sub(1)?;
+            life.threads.get(self.left).cloned()
+        })
+    }
+}
+
 /// Has threads look at what is new: parked ones go on, running ones leave EL0.
 #[inline(never)]
-pub(crate) fn wake(threads: &[Arc<Thread>]) {
-    threads.iter().for_each(queue::wake);
+pub(crate) fn wake(threads: impl Iterator<Item = Arc<Thread>>) {
+    threads.for_each(|thread| queue::wake(&thread));
     crate::cpus::calls::interrupt_others();
 }

@@ -1,8 +1,7 @@
 //! What of a program belongs to one thread.
 
-use alloc::boxed::Box;
+use crate::fallible::{Arc, try_box};
 use alloc::string::String;
-use alloc::sync::Arc;
 use core::any::Any;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -93,8 +92,9 @@ impl Task {
         let stack = KernelStack::take()?;
         let end = stack.end();
         self.stack = Cell::new(Some(stack));
+        let owner = try_box(self).ok()?;
         // SAFETY: the stack is its own until `end`.
-        Some(unsafe { Thread::new(number, Box::new(self), end, dispatcher::begin, thread_pointer, body) })
+        unsafe { Thread::new(number, owner, end, dispatcher::begin, thread_pointer, body) }.ok()
     }
 
     /// Whether its thread ends, though its process may not.
@@ -115,7 +115,7 @@ impl Task {
     /// Signals that it does not take any more are for other threads, if they wait already.
     pub(crate) fn leave_to_others(&self, signals: u64) {
         if self.process.pending.set() & signals != 0 {
-            table::wake(&self.process.threads());
+            table::wake(self.process.threads());
         }
     }
 

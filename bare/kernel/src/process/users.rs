@@ -1,6 +1,6 @@
 //! Who a process runs as. Nobody is kept from files for it: what may be changed is who one is, and whom one may send signals.
 
-use alloc::sync::Arc;
+use crate::fallible::Arc;
 use alloc::vec::Vec;
 
 use super::errno::{EPERM, Errno};
@@ -78,10 +78,14 @@ pub(crate) struct Users {
     pub(crate) user: Ids,
     pub(crate) group: Ids,
     /// In order, and shared with children: there may be many.
-    pub(crate) groups: Arc<Vec<u32>>,
+    pub(crate) groups: Option<Arc<Vec<u32>>>,
 }
 
 impl Users {
+    pub(crate) fn groups(&self) -> &[u32] {
+        self.groups.as_ref().map_or(&[], |groups| groups)
+    }
+
     pub(crate) fn is_root(&self) -> bool {
         self.user.effective == 0
     }

@@ -1,13 +1,13 @@
 //! The areas of a process, line by line as Linux prints them in `/proc/self/maps`.
 
-use alloc::string::String;
 use core::fmt::Write;
 
 use userspace::{Area, AreaFlags, Backing, Rights};
 
+use crate::fallible::NoMemory;
 use crate::files::inode::{DEVICE, NAMELESS};
 use crate::files::text::Text;
-use crate::memory::mapped::Mapped;
+use crate::memory::mapped::{self, Mapped};
 use crate::process::table::Process;
 
 /// Writes a line.
@@ -18,23 +18,38 @@ macro_rules! line {
     }};
 }
 
-pub(super) use line;
+pub(crate) use line;
 
 /// Gives every area, with its name.
-pub(super) fn for_each_area(process: &Process, mut sink: impl FnMut(&Area<Mapped>, &str)) {
-    let Some(space) = process.try_space() else { return };
+pub(super) fn for_each_area(process: &Process, mut sink: impl FnMut(&Area<Mapped>, &str)) -> Result<(), NoMemory> {
+    let Some(space) = process.try_space() else { return Ok(()) };
+    let mut all = Ok(());
     let heap = space.heap();
     let stack = process.image.with(|image| image.stack);
     space.areas(&mut |area| {
+        let named;
         let name = match &area.backing {
-            Backing::File { file, .. } => &*file.name(),
+            Backing::File { file, .. } => {
+                named = mapped::named(&file.inode, &file.path);
+                match &named {
+                    Ok(name) => name,
+                    Err(NoMemory) => {
+                        all = Err(NoMemory);
+                        return;
+                    }
+                }
+            }
             Backing::Anonymous { .. } if area.range().contains(&stack) => "[stack]",
             Backing::Anonymous { .. } if area.start < heap.end && heap.start < area.end => "[heap]",
             Backing::Anonymous { .. } => "",
         };
         sink(area, name);
     });
+    all
 }
+
+/// Where names stand in a line.
+pub(super) const NAMES: usize = 73;
 
 pub(super) fn map_line(text: &mut Text, area: &Area<Mapped>, name: &str) {
     let has = |right, letter| if area.rights.contains(right) { letter } else { '-' };
@@ -51,13 +66,17 @@ pub(super) fn map_line(text: &mut Text, area: &Area<Mapped>, name: &str) {
         _ if is_nameless => NAMELESS,
         _ => DEVICE,
     };
-    let mut head = String::new();
-    let _ = write!(head, "{:08x}-{:08x} ", area.start, area.end);
-    head.extend(rights);
-    let _ = write!(head, "{shared} {offset:08x} {major:02x}:{minor:02x} {number} ");
-    match name {
-        "" => line!(text, "{head}"),
+    let [read, write, execute] = rights;
+    let before = text.bytes();
+    let _ = write!(text, "{:08x}-{:08x} {read}{write}{execute}{shared} ", area.start, area.end);
+    let _ = write!(text, "{offset:08x} {major:02x}:{minor:02x} {number} ");
+    if !name.is_empty() {
+        let width = NAMES.saturating_sub(text.bytes() - before);
+        let _ = write!(text, "{:width$}", "");
         // A line is an area's.
-        name => line!(text, "{head:<73}{}", name.replace('\n', "\\012")),
+        for (index, part) in name.split('\n').enumerate() {
+            let _ = write!(text, "{}{part}", if index > 0 { "\\012" } else { "" });
+        }
     }
+    line!(text, "");
 }

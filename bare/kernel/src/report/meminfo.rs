@@ -15,7 +15,7 @@ pub(super) fn write(text: &mut Text) {
     let all = frames::all_pages() << page_size().shift();
     let free = pages::with_pages(|pages| pages.free_bytes());
     let (mut own, mut mapped, mut tables, mut locked) = (0, 0, 0, 0);
-    for space in table::all().iter().filter_map(|process| process.try_space()) {
+    for space in table::all().filter_map(|process| process.try_space()) {
         let usage = space.usage();
         (own, mapped) = (own + usage.anonymous, mapped + usage.file);
         (tables, locked) = (tables + usage.tables, locked + usage.locked);
@@ -65,7 +65,7 @@ pub(super) fn write(text: &mut Text) {
         ("FilePmdMapped", 0),
     ];
     for (name, bytes) in rows {
-        line!(text, "{:<16}{:>8} kB", alloc::format!("{name}:"), bytes >> 10);
+        line!(text, "{name}:{:width$}{:>8} kB", "", bytes >> 10, width = 15usize.saturating_sub(name.len()));
     }
     // There are none of the large pages that are kept apart.
     for name in ["HugePages_Total:", "HugePages_Free:", "HugePages_Rsvd:", "HugePages_Surp:"] {
@@ -84,12 +84,15 @@ fn direct_map(text: &mut Text) {
         let bytes = (upper.leaves(&summary, size) as u64) << size.shift(page_size());
         if bytes > 0 {
             let shift = size.shift(page_size());
-            let name = match shift {
-                30.. => alloc::format!("DirectMap{}G:", 1u64 << (shift - 30)),
-                20..30 => alloc::format!("DirectMap{}M:", 1 << (shift - 20)),
-                _ => alloc::format!("DirectMap{}k:", 1 << (shift - 10)),
+            let (unit, letter) = match shift {
+                30.. => (30, 'G'),
+                20..30 => (20, 'M'),
+                _ => (10, 'k'),
             };
-            line!(text, "{name:<16}{:>8} kB", bytes >> 10);
+            let before = text.bytes();
+            let _ = write!(text, "DirectMap{}{letter}:", 1u64 << (shift - unit));
+            let width = 16usize.saturating_sub(text.bytes() - before);
+            line!(text, "{:width$}{:>8} kB", "", bytes >> 10);
         }
     }
 }

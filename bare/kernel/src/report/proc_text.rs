@@ -1,8 +1,7 @@
 //! The texts of `/proc`, line by line as Linux prints them.
 
-use alloc::sync::Arc;
-use alloc::vec::Vec;
-use core::fmt::Write;
+use crate::fallible::{Arc, Lossy};
+use core::fmt::{self, Write};
 use core::sync::atomic::Ordering;
 
 use super::areas::{for_each_area, line, map_line};
@@ -29,7 +28,7 @@ pub(crate) fn of_machine(name: &str) -> Text {
         "cpuinfo" => cpuinfo(&mut text),
         "stat" => stat(&mut text),
         "vmstat" => vmstat(&mut text),
-        "loadavg" => line!(text, "0.00 0.00 0.00 1/{} {}", table::all().len(), table::begun()),
+        "loadavg" => line!(text, "0.00 0.00 0.00 1/{} {}", table::count(), table::begun()),
         "uptime" => {
             let hundredths = clock::monotonic_nanoseconds() / 10_000_000;
             line!(text, "{}.{:02} 0.00", hundredths / 100, hundredths % 100);
@@ -46,8 +45,8 @@ pub(crate) fn of_machine(name: &str) -> Text {
             text.push_str("65534\n");
         }
         "sys/kernel/cap_last_cap" => text.push_str("40\n"),
-        "sys/kernel/domainname" => line!(text, "{}", identity::name(identity::Name::Domain)),
-        "sys/kernel/hostname" => line!(text, "{}", identity::name(identity::Name::Host)),
+        "sys/kernel/domainname" => line!(text, "{}", ended(&identity::name(identity::Name::Domain))),
+        "sys/kernel/hostname" => line!(text, "{}", ended(&identity::name(identity::Name::Host))),
         "sys/kernel/ngroups_max" => text.push_str("65536\n"),
         "sys/kernel/ostype" => text.push_str("Linux\n"),
         "sys/kernel/version" => line!(text, "Vellum {}", env!("CARGO_PKG_VERSION")),
@@ -61,13 +60,19 @@ pub(crate) fn of_machine(name: &str) -> Text {
     text
 }
 
+/// Bytes up to a zero, as a text.
+fn ended(bytes: &[u8]) -> Lossy<'_> {
+    Lossy(bytes.split(|byte| *byte == 0).next().unwrap_or_default())
+}
+
 fn cpuinfo(text: &mut Text) {
-    let features = capabilities::all().map(|(_, name)| name).collect::<Vec<_>>().join(" ");
     for (index, cpu) in walkers::identities() {
         let midr = cpu.midr.bits();
         line!(text, "processor\t: {index}");
         line!(text, "BogoMIPS\t: {}.00", hardware::timer::read_frequency() / 500_000);
-        line!(text, "Features\t: {features}");
+        text.push_str("Features\t:");
+        capabilities::all().for_each(|(_, name)| _ = write!(text, " {name}"));
+        text.push_str("\n");
         line!(text, "CPU implementer\t: {:#04x}", midr >> 24);
         line!(text, "CPU architecture: 8");
         line!(text, "CPU variant\t: {:#x}", midr >> 20 & 15);
@@ -77,7 +82,7 @@ fn cpuinfo(text: &mut Text) {
 }
 
 fn stat(text: &mut Text) {
-    let hundredths: u64 = table::all().iter().map(|process| process.nanoseconds() / 10_000_000).sum();
+    let hundredths: u64 = table::all().map(|process| process.nanoseconds() / 10_000_000).sum();
     line!(text, "cpu  {hundredths} 0 0 0 0 0 0 0 0 0");
     line!(text, "ctxt {}", dispatcher::switches());
     line!(text, "btime 0");
@@ -99,13 +104,17 @@ pub(crate) fn of_process(process: &Arc<Process>, thread: Option<&Arc<Thread>>, n
         "cmdline" => process.image.with(|image| text.push(&image.arguments)),
         "environ" => process.image.with(|image| text.push(&image.environment)),
         "limits" => limits(&mut text, process),
-        "comm" => line!(text, "{}", process.name(thread)),
+        "comm" => process.with_name(thread, |name| line!(text, "{name}")),
         "mounts" => text = of_machine("mounts"),
         "mountinfo" => text.push_str(
             "1 1 0:2 / / rw - rootfs rootfs rw\n25 1 0:22 / /proc rw,relatime - proc proc rw\n26 1 0:23 / /sys rw,relatime - sysfs \
              sys rw\n",
         ),
-        "maps" => for_each_area(process, |area, name| map_line(&mut text, area, name)),
+        "maps" => {
+            if for_each_area(process, |area, name| map_line(&mut text, area, name)).is_err() {
+                text.cut();
+            }
+        }
         "smaps" => smaps::write(&mut text, process),
         "smaps_rollup" => smaps::write_sum(&mut text, process),
         "stat" => stat_of::write(&mut text, process, thread),
@@ -148,6 +157,15 @@ pub(crate) fn of_file(file: &File) -> Text {
     text
 }
 
+/// A limit as a column.
+struct Limit(u64);
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 == INFINITE { f.pad("unlimited") } else { fmt::Display::fmt(&self.0, f) }
+    }
+}
+
 fn limits(text: &mut Text, process: &Process) {
     const NAMES: [(&str, &str); 16] = [
         ("Max cpu time", "seconds"),
@@ -168,12 +186,11 @@ fn limits(text: &mut Text, process: &Process) {
         ("Max realtime timeout", "us"),
     ];
     let all = process.limits.with(|limits| limits.0);
-    let shown = |limit: u64| if limit == INFINITE { "unlimited".into() } else { alloc::format!("{limit}") };
     line!(text, "{:<25} {:<20} {:<20} {:<10}", "Limit", "Soft Limit", "Hard Limit", "Units");
     for ((name, unit), [soft, hard]) in NAMES.iter().zip(all) {
         match *unit {
-            "" => line!(text, "{name:<25} {:<20} {:<20} ", shown(soft), shown(hard)),
-            unit => line!(text, "{name:<25} {:<20} {:<20} {unit:<10}", shown(soft), shown(hard)),
+            "" => line!(text, "{name:<25} {:<20} {:<20} ", Limit(soft), Limit(hard)),
+            unit => line!(text, "{name:<25} {:<20} {:<20} {unit:<10}", Limit(soft), Limit(hard)),
         }
     }
 }
@@ -182,11 +199,11 @@ fn status(text: &mut Text, process: &Arc<Process>, thread: Option<&Arc<Thread>>)
     let usage = process.try_space().map(|space| space.usage()).unwrap_or_default();
     let kib = |pages: u64| pages * (page_size().size_bytes() >> 10);
     let (parent, group, session, threads) =
-        process.life.with(|life| (life.parent, life.group, life.session, life.threads.clone()));
+        process.life.with(|life| (life.parent, life.group, life.session, life.threads.len()));
     let number = process.number;
     let own = thread.map_or(number, |thread| thread.number());
     let wishes = process.wishes.with(|wishes| *wishes);
-    line!(text, "Name:\t{}", process.name(thread));
+    process.with_name(thread, |name| line!(text, "Name:\t{name}"));
     line!(text, "Umask:\t{:04o}", process.umask.load(Ordering::Relaxed));
     let state = match stat_of::state(process, thread) {
         'Z' => "Z (zombie)",
@@ -203,7 +220,7 @@ fn status(text: &mut Text, process: &Arc<Process>, thread: Option<&Arc<Thread>>)
     let room = process.files.with(|files| files.numbers().max().map_or(0, |most| most + 1));
     line!(text, "FDSize:\t{}", room.next_power_of_two().max(64));
     text.push_str("Groups:\t");
-    users.groups.iter().for_each(|group| text.push_str(&alloc::format!("{group} ")));
+    users.groups().iter().for_each(|group| _ = write!(text, "{group} "));
     line!(text, " ");
     line!(text, "NStgid:\t{number}\nNSpid:\t{own}\nNSpgid:\t{group}\nNSsid:\t{session}");
     let [code, end] = process.image.with(|image| image.places.code).map(|place| place >> page_size().shift());
@@ -231,8 +248,8 @@ fn status(text: &mut Text, process: &Arc<Process>, thread: Option<&Arc<Thread>>)
         line!(text, "{name}:\t{:>8} kB", kib(pages));
     }
     let has_blocks = u32::from(!wishes.is_without_blocks);
-    line!(text, "CoreDumping:\t0\nTHP_enabled:\t{has_blocks}\nThreads:\t{}", threads.len());
-    status_of_signals(text, process, thread.or(threads.first()));
+    line!(text, "CoreDumping:\t0\nTHP_enabled:\t{has_blocks}\nThreads:\t{threads}");
+    status_of_signals(text, process, thread.cloned().or_else(|| process.first_thread()).as_ref());
     line!(text, "NoNewPrivs:\t{}\nSeccomp:\t0\nSeccomp_filters:\t0", u32::from(wishes.gains_nothing));
     let cpus = walkers::running();
     line!(text, "Cpus_allowed:\t{cpus:x}\nCpus_allowed_list:\t0-{}", u64::from(cpus).ilog2());

@@ -6,12 +6,14 @@ use core::fmt::Write;
 
 use userspace::{Area, AreaFlags, Backing, Rights};
 
-use super::areas::{for_each_area, line, map_line};
+use super::areas::{NAMES, for_each_area, line, map_line};
 use crate::facts::page_size;
+use crate::fallible::{List, NoMemory, try_text};
 use crate::files::inode::Body;
 use crate::files::text::Text;
 use crate::memory::mapped::Mapped;
 use crate::memory::{folios, frames};
+use crate::process::errno::Errno;
 use crate::process::space::Space;
 use crate::process::table::Process;
 
@@ -132,22 +134,24 @@ fn is_written(area: &Area<Mapped>, address: u64) -> bool {
 }
 
 fn row(text: &mut Text, name: &str, bytes: u64) {
-    line!(text, "{:<16}{:>8} kB", alloc::format!("{name}:"), bytes >> 10);
+    line!(text, "{name}:{:width$}{:>8} kB", "", bytes >> 10, width = 15usize.saturating_sub(name.len()));
 }
 
 /// Gives every area of a process and its name, some at a time: what is asked of the space must not be asked while it tells of its areas, and
 /// all of them are no small thing to hold.
-fn for_each(process: &Process, mut sink: impl FnMut(&Area<Mapped>, &str)) {
+fn for_each(process: &Process, mut sink: impl FnMut(&Area<Mapped>, &str)) -> Result<(), NoMemory> {
     const AT_ONCE: usize = 256;
     let mut at = 0;
     loop {
         let mut some: Vec<(Area<Mapped>, String)> = Vec::new();
+        let mut put = Ok(());
         for_each_area(process, |area, name| {
-            if area.start >= at && some.len() < AT_ONCE {
-                some.push((area.clone(), name.into()));
+            if area.start >= at && some.len() < AT_ONCE && put.is_ok() {
+                put = try_text(name).and_then(|name| some.try_push((area.clone(), name)));
             }
-        });
-        let Some((last, _)) = some.last() else { return };
+        })?;
+        put?;
+        let Some((last, _)) = some.last() else { return Ok(()) };
         at = last.end;
         some.iter().for_each(|(area, name)| sink(area, name));
     }
@@ -156,15 +160,20 @@ fn for_each(process: &Process, mut sink: impl FnMut(&Area<Mapped>, &str)) {
 /// `smaps`.
 pub(super) fn write(text: &mut Text, process: &Process) {
     let Some(space) = process.try_space() else { return };
-    for_each(process, |area, name| {
+    let all = for_each(process, |area, name| {
         map_line(text, area, name);
         row(text, "Size", area.bytes());
         row(text, "KernelPageSize", page_size().size_bytes());
         row(text, "MMUPageSize", page_size().size_bytes());
         Sums::of(&*space, area).write(text, false);
         line!(text, "THPeligible:    {}", u32::from(may_have_folios(area)));
-        line!(text, "VmFlags:{} ", flags(area, name));
+        text.push_str("VmFlags:");
+        write_flags(text, area, name);
+        text.push_str(" \n");
     });
+    if all.is_err() {
+        text.cut();
+    }
 }
 
 /// Whether a write to an area may fill a folio.
@@ -183,38 +192,40 @@ fn may_have_folios(area: &Area<Mapped>) -> bool {
 pub(super) fn write_sum(text: &mut Text, process: &Process) {
     let Some(space) = process.try_space() else { return };
     let (mut first, mut last, mut sums) = (None, 0, Sums::default());
-    for_each(process, |area, _| {
+    let all = for_each(process, |area, _| {
         first = first.or(Some(area.start));
         last = area.end;
         sums.add(&Sums::of(&*space, area));
     });
+    if all.is_err() {
+        return text.cut();
+    }
     let first = first.unwrap_or(0);
-    let head = alloc::format!("{first:08x}-{last:08x} ---p 00000000 00:00 0 ");
-    line!(text, "{head:<73}[rollup]");
+    let before = text.bytes();
+    let _ = write!(text, "{first:08x}-{last:08x} ---p 00000000 00:00 0 ");
+    line!(text, "{:width$}[rollup]", "", width = NAMES.saturating_sub(text.bytes() - before));
     sums.write(text, true);
 }
 
 /// `VmFlags`.
-fn flags(area: &Area<Mapped>, name: &str) -> String {
+fn write_flags(text: &mut Text, area: &Area<Mapped>, name: &str) {
     // The page of clocks can be nothing else, and like the kernel's code it cannot grow.
     if name == "[vvar]" {
-        return " rd mr pf de".into();
+        return text.push_str(" rd mr pf de");
     }
-    let mut text = String::new();
     let rights = [(Rights::READ, "rd"), (Rights::WRITE, "wr"), (Rights::EXECUTE, "ex")];
     let most = [(Rights::READ, "mr"), (Rights::WRITE, "mw"), (Rights::EXECUTE, "me")];
-    let has = |text: &mut String, is_so: bool, word: &str| {
+    let has = |text: &mut Text, is_so: bool, word: &str| {
         if is_so {
-            // A string takes everything.
             let _ = write!(text, " {word}");
         }
     };
-    rights.iter().for_each(|(right, word)| has(&mut text, area.rights.contains(*right), word));
+    rights.iter().for_each(|(right, word)| has(text, area.rights.contains(*right), word));
     let is_shared = area.flags.contains(AreaFlags::SHARED);
     // Of a file that was opened to be read nobody's writes are told.
-    has(&mut text, is_shared && area.most.contains(Rights::WRITE), "sh");
-    most.iter().for_each(|(right, word)| has(&mut text, area.most.contains(*right), word));
-    has(&mut text, is_shared, "ms");
+    has(text, is_shared && area.most.contains(Rights::WRITE), "sh");
+    most.iter().for_each(|(right, word)| has(text, area.most.contains(*right), word));
+    has(text, is_shared, "ms");
     let others = [
         (AreaFlags::GROWS_DOWN, "gd"),
         (AreaFlags::LOCKED, "lo"),
@@ -231,31 +242,32 @@ fn flags(area: &Area<Mapped>, name: &str) -> String {
         (AreaFlags::NOT_HUGE, "nh"),
         (AreaFlags::DROPPABLE, "dp"),
     ];
-    others.iter().for_each(|(flag, word)| has(&mut text, area.flags.contains(*flag), word));
-    has(&mut text, name == "[vdso]", "de");
-    text
+    others.iter().for_each(|(flag, word)| has(text, area.flags.contains(*flag), word));
+    has(text, name == "[vdso]", "de");
 }
 
 /// A part of `pagemap`: a word for each page.
-pub(crate) fn pagemap(process: &Process, offset: u64, bytes: u64) -> Vec<u8> {
+pub(crate) fn pagemap(process: &Process, offset: u64, bytes: u64) -> Result<Vec<u8>, Errno> {
     const PRESENT: u64 = 1 << 63;
     const OF_FILE: u64 = 1 << 61;
     const EXCLUSIVE: u64 = 1 << 56;
-    let Some(space) = process.try_space() else { return Vec::new() };
+    let Some(space) = process.try_space() else { return Ok(Vec::new()) };
     let shift = page_size().shift();
     let (first, count) = (offset / 8, bytes / 8);
     let last = (space.highest() >> shift).min(first.saturating_add(count));
     if !offset.is_multiple_of(8) || first >= last {
-        return Vec::new();
+        return Ok(Vec::new());
     }
-    let mut words = alloc::vec![0u64; (last - first) as usize];
+    let mut words: Vec<u8> = Vec::new();
+    words.try_resize((last - first) as usize * size_of::<u64>(), 0)?;
     space.pages(first << shift..last << shift, &mut |page| {
         // A file has its pages as well.
         let others = if page.is_own { 1 } else { 2 };
         let is_alone = page.is_counted && frames::holders(page.frame) == others;
         let kind = if page.is_own || !page.is_counted { 0 } else { OF_FILE };
         let place = ((page.address >> shift) - first) as usize;
-        words[place] = PRESENT | kind | if is_alone { EXCLUSIVE } else { 0 } | page.frame.bits() >> shift;
+        let word = PRESENT | kind | if is_alone { EXCLUSIVE } else { 0 } | page.frame.bits() >> shift;
+        words[place * size_of::<u64>()..][..size_of::<u64>()].copy_from_slice(&word.to_le_bytes());
     });
-    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    Ok(words)
 }

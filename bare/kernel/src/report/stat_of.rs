@@ -1,6 +1,6 @@
 //! `/proc/N/stat`: a process, or one of its threads, in one line of numbers.
 
-use alloc::sync::Arc;
+use crate::fallible::Arc;
 use core::fmt::Write;
 
 use super::areas::line;
@@ -34,7 +34,9 @@ pub(super) fn write(text: &mut Text, process: &Arc<Process>, thread: Option<&Arc
     // A process that is over has no memory that anything could be in.
     let is_there = u64::from(process.try_space().is_some());
     let number = thread.map_or(process.number, |thread| thread.number());
-    let _ = write!(text, "{number} ({}) {state} {parent} {group} {session} 0 -1 {FLAGS} ", process.name(thread));
+    process.with_name(thread, |name| {
+        let _ = write!(text, "{number} ({name}) {state} {parent} {group} {session} 0 -1 {FLAGS} ");
+    });
     let _ = write!(text, "{} {} 0 0 {} 0 ", spent.faults, by_children.faults, hundredths(spent.ticks));
     let _ = write!(text, "{} 0 {priority} {} {} 0 ", hundredths(by_children.ticks), schedule.nice, threads.len());
     let (bytes, resident) = (usage.mapped << page_size().shift(), usage.anonymous + usage.file);
@@ -72,9 +74,7 @@ pub(super) fn state(process: &Process, thread: Option<&Arc<Thread>>) -> char {
     }
     match process.stops.by() {
         Some(_) => 'T',
-        None if queue::are_parked(&thread.map_or_else(|| process.threads(), |thread| alloc::vec![thread.clone()])) => {
-            'S'
-        }
+        None if thread.map_or_else(|| process.threads().all(|one| queue::is_parked(&one)), queue::is_parked) => 'S',
         None => 'R',
     }
 }

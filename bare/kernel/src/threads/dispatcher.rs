@@ -1,6 +1,6 @@
 //! What each CPU does between threads.
 
-use alloc::sync::Arc;
+use crate::fallible::Arc;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

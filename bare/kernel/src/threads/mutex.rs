@@ -45,12 +45,13 @@ impl Turn {
     fn sleep(&self) {
         match try_current() {
             Some(thread) => {
-                self.waiters.enter(&thread);
+                let is_told = self.waiters.enter(&thread).is_ok();
                 self.sleepers.fetch_add(1, Ordering::Relaxed);
                 fence(Ordering::SeqCst);
                 // Free between the look and the entry: nobody wakes.
                 if self.is_taken.load(Ordering::Acquire) {
-                    leave(Leaving::Parked(None));
+                    // Who cannot be told for lack of memory looks again when others have had their turn.
+                    leave(if is_told { Leaving::Parked(None) } else { Leaving::Ready });
                 }
                 self.waiters.leave(&thread);
                 self.sleepers.fetch_sub(1, Ordering::Relaxed);

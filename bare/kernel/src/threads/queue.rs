@@ -1,7 +1,8 @@
 //! Who runs next: one queue for all CPUs, and those who wait for a time.
 
-use alloc::collections::{BTreeMap, VecDeque};
-use alloc::sync::Arc;
+use crate::fallible::{Arc, NoMemory};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 use hardware::lock::Lock;
 use hardware::{per_cpu, timer};
@@ -14,8 +15,8 @@ const MOST_AT_ONCE: usize = 32;
 
 struct Queue {
     ready: VecDeque<Arc<Thread>>,
-    /// By time, and number.
-    sleeping: BTreeMap<(u64, i32), Arc<Thread>>,
+    /// By time, and number: the last is due first.
+    sleeping: Vec<((u64, i32), Arc<Thread>)>,
     /// A bit for each CPU that has nothing to do.
     idle: u32,
     /// A bit for each CPU that dispatches.
@@ -24,7 +25,7 @@ struct Queue {
 }
 
 static QUEUE: Lock<Queue> =
-    Lock::new(Queue { ready: VecDeque::new(), sleeping: BTreeMap::new(), idle: 0, serving: 0, threads: 0 });
+    Lock::new(Queue { ready: VecDeque::new(), sleeping: Vec::new(), idle: 0, serving: 0, threads: 0 });
 
 /// What a CPU that asks for work is told.
 pub(crate) enum Next {
@@ -39,7 +40,10 @@ pub(crate) enum Next {
 
 impl Queue {
     fn push(&mut self, thread: Arc<Thread>) -> bool {
-        self.ready.push_back(thread);
+        // The comparison leaves the compiler no way to a queue that grows: see `add`.
+        if self.ready.len() < self.ready.capacity() {
+            self.ready.push_back(thread);
+        }
         self.idle & !(1 << per_cpu::index()) != 0
     }
 
@@ -47,7 +51,10 @@ impl Queue {
         match thread.is_parked.replace(false) {
             true => {
                 if let Some(deadline) = thread.deadline.take() {
-                    self.sleeping.remove(&(deadline, thread.number()));
+                    let key = (deadline, thread.number());
+                    if let Ok(place) = self.find_sleeping(key) {
+                        self.sleeping.remove(place);
+                    }
                 }
                 self.push(thread.clone())
             }
@@ -58,12 +65,24 @@ impl Queue {
         }
     }
 
+    fn find_sleeping(&self, key: (u64, i32)) -> Result<usize, usize> {
+        self.sleeping.binary_search_by(|(one, _)| key.cmp(one))
+    }
+
+    fn sleep(&mut self, key: (u64, i32), thread: Arc<Thread>) {
+        let (Ok(place) | Err(place)) = self.find_sleeping(key);
+        // As for those that are ready.
+        if self.sleeping.len() < self.sleeping.capacity() {
+            self.sleeping.insert(place, (key, thread));
+        }
+    }
+
     fn wake_who_is_due(&mut self) -> bool {
         let now = timer::read_counter();
         let mut calls = false;
         for _ in 0..MOST_AT_ONCE {
-            let Some(entry) = self.sleeping.first_entry().filter(|entry| entry.key().0 <= now) else { break };
-            let thread = entry.get().clone();
+            let Some((_, thread)) = self.sleeping.last().filter(|((time, _), _)| *time <= now) else { break };
+            let thread = thread.clone();
             calls |= self.wake(&thread);
         }
         calls
@@ -78,11 +97,15 @@ fn call(is_needed: bool) {
 }
 
 /// A new thread is ready.
-pub(crate) fn add(thread: Arc<Thread>) {
+pub(crate) fn add(thread: Arc<Thread>) -> Result<(), NoMemory> {
     call(QUEUE.with(|queue| {
+        // Each thread may be ready, or sleep, at any time: to say so takes no memory then.
+        queue.ready.try_reserve(queue.threads + 1 - queue.ready.len()).map_err(|_| NoMemory)?;
+        queue.sleeping.try_reserve(queue.threads + 1 - queue.sleeping.len()).map_err(|_| NoMemory)?;
         queue.threads += 1;
-        queue.push(thread)
-    }));
+        Ok(queue.push(thread))
+    })?);
+    Ok(())
 }
 
 /// Has a thread go on that is parked, or parks next.
@@ -104,9 +127,9 @@ pub(super) fn serve(is_serving: bool) {
     });
 }
 
-/// Whether all of these wait for something.
-pub(crate) fn are_parked(threads: &[Arc<Thread>]) -> bool {
-    QUEUE.with(|_| threads.iter().all(|thread| thread.is_parked.get()))
+/// Whether it waits for something.
+pub(crate) fn is_parked(thread: &Arc<Thread>) -> bool {
+    QUEUE.with(|_| thread.is_parked.get())
 }
 
 /// Who runs next on this CPU.
@@ -123,7 +146,7 @@ pub(super) fn next() -> Next {
             return Next::Done;
         }
         queue.idle |= bit;
-        match queue.sleeping.first_key_value() {
+        match queue.sleeping.last() {
             Some(((time, _), _)) => Next::Idle(Some(*time)),
             // Whose CPU was called, and has not looked yet, is ready.
             None if queue.idle == queue.serving && queue.ready.is_empty() => Next::Stuck,
@@ -141,7 +164,7 @@ pub(super) fn left(thread: Arc<Thread>) -> Option<Arc<Thread>> {
             thread.is_parked.set(true);
             thread.deadline.set(deadline);
             if let Some(deadline) = deadline {
-                queue.sleeping.insert((deadline, thread.number()), thread);
+                queue.sleep((deadline, thread.number()), thread);
             }
             (false, None)
         }

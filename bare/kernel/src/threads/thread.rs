@@ -1,7 +1,7 @@
 //! One thread, and which one runs on this CPU.
 
+use crate::fallible::{Arc, NoMemory};
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use core::any::Any;
 use core::cell::{Cell, UnsafeCell};
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
@@ -91,8 +91,8 @@ impl Thread {
         begin: extern "C" fn(u64) -> !,
         thread_pointer: u64,
         body: Body,
-    ) -> Arc<Self> {
-        let thread = Arc::new(Self {
+    ) -> Result<Arc<Self>, NoMemory> {
+        let thread = Arc::try_new(Self {
             number: AtomicI32::new(number),
             owner,
             is_parked: Cell::new(false),
@@ -107,12 +107,12 @@ impl Thread {
             ticks: AtomicU64::new(0),
             faults: AtomicU64::new(0),
             cpus: AtomicU32::new(u32::MAX),
-        });
+        })?;
         // SAFETY: the caller's promise.
         let saved = unsafe { thread::prepare(stack_end, begin, 0) };
         // SAFETY: nobody else knows of the thread.
         unsafe { *thread.saved.get() = saved };
-        thread
+        Ok(thread)
     }
 
     /// Runs it on this CPU until it leaves. `back` is where the dispatcher's stack pointer goes.

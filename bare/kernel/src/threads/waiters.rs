@@ -1,6 +1,6 @@
 //! Waiting until something is so: who waits is told when it may be.
 
-use alloc::sync::{Arc, Weak};
+use crate::fallible::{Arc, List, NoMemory, Weak};
 use alloc::vec::Vec;
 
 use hardware::lock::Lock;
@@ -33,8 +33,8 @@ impl Waiters {
     }
 
     #[inline(never)]
-    pub(super) fn enter(&self, thread: &Arc<Thread>) {
-        self.0.with(|all| all.push(Arc::downgrade(thread)));
+    pub(super) fn enter(&self, thread: &Arc<Thread>) -> Result<(), NoMemory> {
+        self.0.with(|all| all.try_push(Arc::downgrade(thread)))
     }
 
     #[inline(never)]
@@ -70,7 +70,7 @@ fn wait_until(
             leave(Leaving::Parked(None));
             continue;
         }
-        waiters.iter().for_each(|waiters| waiters.enter(&thread));
+        let is_told = waiters.iter().all(|waiters| waiters.enter(&thread).is_ok());
         // Asked before: a signal that comes with what is waited for ends no wait without that.
         let is_interrupted = thread.owner.is_interrupted();
         let found = if is_ready() {
@@ -82,7 +82,8 @@ fn wait_until(
             is_late.then_some(Err(Interrupted::Time))
         };
         if found.is_none() {
-            leave(Leaving::Parked(deadline));
+            // Who cannot be told for lack of memory looks again when others have had their turn.
+            leave(if is_told { Leaving::Parked(deadline) } else { Leaving::Ready });
         }
         waiters.iter().for_each(|waiters| waiters.leave(&thread));
         if let Some(found) = found {

@@ -1,6 +1,6 @@
 //! What may be asked of a program's address space, whatever its granule.
 
-use alloc::sync::Arc;
+use crate::fallible::{Arc, arc_as};
 use core::ops::Range;
 
 use hardware::platform::Hardware;
@@ -99,7 +99,7 @@ fn new<G: Granule + Send + Sync>(common: &'static Common, limits: Limits) -> Res
         guard_bytes: GUARD_PAGES * G::SIZE_BYTES,
     };
     let space = AddressSpace::new(Programs::new(hardware, census), what, highest, limits)?;
-    Ok(Arc::new(Of { space, shape }))
+    Ok(arc_as!(Arc::try_new(Of { space, shape })?))
 }
 
 impl<G: Granule + Send + Sync> Space for Of<G> {
@@ -176,7 +176,7 @@ impl<G: Granule + Send + Sync> Space for Of<G> {
     }
 
     fn fork(&self) -> Result<Arc<dyn Space>, Error> {
-        Ok(Arc::new(Self { space: self.space.fork()?, shape: self.shape }))
+        Ok(arc_as!(Arc::try_new(Self { space: self.space.fork()?, shape: self.shape })?))
     }
 
     fn areas(&self, sink: &mut dyn FnMut(&Area<Mapped>)) {

@@ -7,6 +7,7 @@ use userspace::{Advice, AreaFlags, Backing, Kind, Locking, Move, Rights};
 
 use super::{Call, Row};
 use crate::facts::page_size;
+use crate::fallible::List;
 use crate::files::inode::Body;
 use crate::process::copies;
 use crate::process::errno::*;
@@ -139,9 +140,12 @@ fn mincore(call: &mut Call) -> Answer {
     copies::check(to, pages as usize)?;
     for first in (0..pages).step_by(PART as usize) {
         let count = (pages - first).min(PART);
-        let mut found = Vec::new();
+        let (mut found, mut put) = (Vec::new(), Ok(()));
         let space = call.process().space();
-        let told = space.residency(start + first * page, count * page, &mut |is_there| found.push(u8::from(is_there)));
+        let told = space.residency(start + first * page, count * page, &mut |is_there| {
+            put = put.and_then(|()| found.try_push(u8::from(is_there)))
+        });
+        put?;
         // What is told of lies before the first hole.
         copies::write(to + first, &found)?;
         told?;
@@ -184,13 +188,14 @@ fn remove(call: &Call, start: u64) -> Answer {
     let bytes = in_pages(call.arguments[1]);
     let is_sound = start.is_multiple_of(page_size().size_bytes()) && bytes >= call.arguments[1];
     let end = start.checked_add(bytes).filter(|_| is_sound).ok_or(EINVAL)?;
-    let (mut at, mut parts) = (start, Vec::new());
+    let (mut at, mut parts, mut put) = (start, Vec::new(), Ok(()));
     call.process().space().areas(&mut |area| {
         if area.start <= at && at < area.end.min(end) {
-            parts.push((area.clone(), at));
+            put = put.and_then(|()| parts.try_push((area.clone(), at)));
             at = area.end.min(end);
         }
     });
+    put?;
     for (area, first) in parts {
         let Backing::File { file, offset } = &area.backing else { return Err(EINVAL) };
         if area.flags.contains(AreaFlags::LOCKED) {

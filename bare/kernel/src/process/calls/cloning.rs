@@ -1,7 +1,6 @@
 //! `clone` and `clone3`: children, which share what is wished, and threads.
 
-use alloc::boxed::Box;
-use alloc::sync::Arc;
+use crate::fallible::{Arc, List, try_box, try_text};
 use core::sync::atomic::Ordering;
 
 use hardware::exception::Frame;
@@ -74,11 +73,15 @@ fn clone3(call: &mut Call) -> Answer {
     if bytes < LEAST_BYTES {
         return Err(EINVAL);
     }
-    let mut all = alloc::vec![0; (bytes as usize).max(BYTES)];
-    copies::read(&mut all[..bytes as usize], from)?;
+    let mut all = [0; BYTES];
+    copies::read(&mut all[..(bytes as usize).min(BYTES)], from)?;
     // What is not known has to be nothing.
-    if all[BYTES..].iter().any(|byte| *byte != 0) {
-        return Err(E2BIG);
+    for at in BYTES as u64..bytes {
+        let mut byte = [0];
+        copies::read(&mut byte, from + at)?;
+        if byte != [0] {
+            return Err(E2BIG);
+        }
     }
     let word = |at: usize| u64::from_le_bytes(core::array::from_fn(|byte| all[8 * at + byte]));
     let [flags, _, child_number, parent_number, end_signal, stack, stack_bytes, thread_pointer] =
@@ -120,7 +123,8 @@ fn begin_child(call: &mut Call, wanted: &Wanted) -> Answer {
     let schedule = call.thread.task().schedule.with(|schedule| *schedule);
     task.schedule.with(|new| *new = schedule.inherited());
     if is_thread {
-        task.name.with(|name| *name = parent.name(Some(call.thread)));
+        let own = parent.with_name(Some(call.thread), try_text)?;
+        task.name.with(|name| *name = own);
     }
     if flags & CLONE_CHILD_CLEARTID != 0 {
         task.clear_at_end.set(child_number);
@@ -141,20 +145,24 @@ fn begin_child(call: &mut Call, wanted: &Wanted) -> Answer {
     let pointer = if flags & CLONE_SETTLS != 0 { thread_pointer } else { user::read_thread_pointer() };
     let sets = if flags & CLONE_CHILD_SETTID != 0 { child_number } else { 0 };
     let body = call.body;
-    let body = Box::new(move || begin(frame, sets, body));
-    let Some(thread) = task.thread(number, pointer, body) else {
+    let give_up = || {
         if !is_thread {
             process.forget();
         }
-        return Err(ENOMEM);
+        ENOMEM
     };
+    let body = try_box(move || begin(frame, sets, body)).map_err(|_| give_up())?;
+    let thread = task.thread(number, pointer, body).ok_or_else(give_up)?;
     thread.simd.with(user::save_simd);
     thread.cpus.store(call.thread.cpus.load(Ordering::Relaxed), Ordering::Relaxed);
     let written =
         if flags & CLONE_PARENT_SETTID != 0 { copies::write_half(parent_number, number as u32) } else { Ok(()) };
     let _ = written;
-    process.life.with(|life| life.threads.push(thread.clone()));
-    queue::add(thread);
+    process.life.with(|life| life.threads.try_push(thread.clone())).map_err(|_| give_up())?;
+    if queue::add(thread).is_err() {
+        process.life.with(|life| life.threads.retain(|one| one.number() != number));
+        return Err(give_up());
+    }
     if flags & CLONE_VFORK != 0 {
         // Until it has an address space of its own, or has ended.
         while process.is_borrowing.load(Ordering::Acquire) && !parent.is_ending() && !is_killed(call) {
@@ -190,21 +198,21 @@ fn child(call: &Call, number: i32, flags: u64, end_signal: i32) -> Result<Arc<Pr
     let space = parent.space();
     let space = if is_borrowing { space } else { space.fork()? };
     let files = match flags & CLONE_FILES {
-        0 => Arc::new(Lock::new(parent.files.with(|files| files.try_clone())?)),
+        0 => Arc::try_new(Lock::new(parent.files.with(|files| files.try_clone())?))?,
         _ => parent.files.clone(),
     };
     let folder = match flags & CLONE_FS {
-        0 => Arc::new(Lock::new(parent.folder())),
+        0 => Arc::try_new(Lock::new(parent.folder()))?,
         _ => parent.folder.clone(),
     };
     let actions = match flags & CLONE_SIGHAND {
         0 => {
-            let mut actions = parent.actions.with(|actions| actions.clone());
+            let mut actions = try_box(parent.actions.with(|actions| **actions))?;
             if flags & CLONE_CLEAR_SIGHAND != 0 {
                 let handled = actions.iter_mut().filter(|action| action.is_handled());
                 handled.for_each(|action| *action = Action::default());
             }
-            Arc::new(Lock::new(actions))
+            Arc::try_new(Lock::new(actions))?
         }
         _ => parent.actions.clone(),
     };
@@ -215,7 +223,7 @@ fn child(call: &Call, number: i32, flags: u64, end_signal: i32) -> Result<Arc<Pr
         files,
         folder,
         actions,
-        image: parent.image.with(|image| image.clone()),
+        image: parent.image.with(|image| image.try_clone())?,
         parent: if flags & CLONE_PARENT != 0 { grandparent } else { parent.number },
         group,
         session,
@@ -223,7 +231,7 @@ fn child(call: &Call, number: i32, flags: u64, end_signal: i32) -> Result<Arc<Pr
         wishes: parent.wishes.with(|wishes| *wishes),
         users: parent.users.with(|users| users.clone()),
     };
-    let process = Process::new(new, parent.umask.load(Ordering::Relaxed), parent.limits.with(|limits| *limits));
+    let process = Process::new(new, parent.umask.load(Ordering::Relaxed), parent.limits.with(|limits| *limits))?;
     process.is_borrowing.store(flags & CLONE_VFORK != 0, Ordering::Release);
     Ok(process)
 }

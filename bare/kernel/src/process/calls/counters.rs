@@ -4,6 +4,7 @@ use super::{Call, Row};
 use crate::files::counter::{Counter, MOST};
 use crate::files::inode::{Body, Inode};
 use crate::files::open::{Descriptor, File, O_CLOEXEC, O_NONBLOCK, O_RDWR};
+use crate::memory::mapped::Path;
 use crate::process::copies;
 use crate::process::errno::*;
 use crate::threads::waiters::wait;
@@ -21,8 +22,8 @@ fn eventfd2(call: &mut Call) -> Answer {
         return Err(EINVAL);
     }
     let counter = Counter::new(u64::from(value as u32), flags & SEMAPHORE != 0);
-    let inode = Inode::new(Body::Counter(counter), 0o600);
-    let file = File::new(inode, O_RDWR | flags & O_NONBLOCK, "anon_inode:[eventfd]".into());
+    let inode = Inode::new(Body::Counter(counter), 0o600)?;
+    let file = File::new(inode, O_RDWR | flags & O_NONBLOCK, Path::Fixed("anon_inode:[eventfd]"))?;
     let closes_on_exec = flags & O_CLOEXEC != 0;
     call.process().files.with(|files| files.add(0, Descriptor { file, closes_on_exec }))
 }

@@ -1,6 +1,6 @@
 //! Descriptors: opening, closing, duplicating, and what is set on them.
 
-use alloc::sync::Arc;
+use crate::fallible::{Arc, try_format};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
@@ -12,6 +12,7 @@ use crate::files::inode::{Body, Inode, S_IFLNK};
 use crate::files::open::*;
 use crate::files::pipe::Pipe;
 use crate::files::tree::Place;
+use crate::memory::mapped::Path;
 use crate::process::errno::*;
 use crate::process::{copies, exec};
 use crate::threads::waiters::wait;
@@ -95,29 +96,29 @@ fn openat(call: &mut Call) -> Answer {
     let place = crate::files::tree::walk(&from, &path, follows)?;
     let mode = mode as u32 & !call.process().umask.load(Ordering::Relaxed);
     let inode = open(&place, flags, mode)?;
-    let full = place.path(&inode);
+    let full = Path::new(place.path(&inode)?)?;
     let kept = flags & !(O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_DIRECTORY);
     let large = if flags & O_PATH == 0 { O_LARGEFILE } else { 0 };
     let file = match &inode.clone().body {
         Body::Pipe(pipe) if flags & O_PATH == 0 => open_fifo(pipe, || File::new(inode, kept | large, full), flags)?,
-        _ => File::new(inode, kept | large, full),
+        _ => File::new(inode, kept | large, full)?,
     };
     let closes_on_exec = flags & O_CLOEXEC != 0;
     call.process().files.with(|files| files.add(0, Descriptor { file, closes_on_exec }))
 }
 
 /// Opens a pipe by its name: who reads waits for who writes, and the other way round, be it that the other has gone again.
-fn open_fifo(pipe: &Pipe, open: impl FnOnce() -> Arc<File>, flags: u32) -> Result<Arc<File>, Errno> {
+fn open_fifo(pipe: &Pipe, open: impl FnOnce() -> Result<Arc<File>, Errno>, flags: u32) -> Result<Arc<File>, Errno> {
     if !pipe.is_named {
         // By `/proc/self/fd`: both ends have been there, and whoever has gone does not come again.
-        return Ok(open());
+        return open();
     }
     let is_writer = flags & O_ACCMODE == O_WRONLY;
     let (there, before) = pipe.others(is_writer);
     if flags & O_NONBLOCK != 0 && is_writer && there == 0 {
         return Err(ENXIO);
     }
-    let file = open();
+    let file = open()?;
     if flags & (O_NONBLOCK | O_RDWR) == 0 {
         // Who was there before may have met this end already, and gone.
         let is_met = |(others, ever): (u32, u32)| others > 0 || ever != before || there > 0;
@@ -135,7 +136,7 @@ fn open(place: &Place, flags: u32, mode: u32) -> Result<Arc<Inode>, Errno> {
         if !place.found()?.is_folder() {
             return Err(ENOTDIR);
         }
-        let inode = Inode::regular(mode);
+        let inode = Inode::regular(mode)?;
         // It has no name, and, but with O_EXCL, may get one.
         inode.attributes.with(|attributes| (attributes.links, attributes.may_be_named) = (0, flags & O_EXCL == 0));
         return Ok(inode);
@@ -148,7 +149,7 @@ fn open(place: &Place, flags: u32, mode: u32) -> Result<Arc<Inode>, Errno> {
             Some(_) if flags & O_EXCL != 0 => return Err(EEXIST),
             Some(_) => {}
             None => {
-                let inode = Inode::regular(mode);
+                let inode = Inode::regular(mode)?;
                 place.create(&inode)?;
                 return Ok(inode);
             }
@@ -358,19 +359,19 @@ fn pipe2(call: &mut Call) -> Answer {
     if flags & !(O_CLOEXEC | O_NONBLOCK) != 0 {
         return Err(EINVAL);
     }
-    let inode = Inode::new(Body::Pipe(Pipe::new(false)), 0o600);
-    let path = alloc::format!("pipe:[{}]", inode.number);
+    let inode = Inode::new(Body::Pipe(Pipe::new(false)), 0o600)?;
+    let path = Path::new(try_format!("pipe:[{}]", inode.number)?)?;
     let (kept, closes_on_exec) = (flags & O_NONBLOCK, flags & O_CLOEXEC != 0);
-    let ends = [File::new(inode.clone(), kept, path.clone()), File::new(inode, kept | O_WRONLY, path)];
-    let mut numbers = Vec::new();
-    let given = ends.into_iter().try_for_each(|file| {
-        numbers.push(call.process().files.with(|files| files.add(0, Descriptor { file, closes_on_exec }))?);
-        Ok(())
+    let ends = [File::new(inode.clone(), kept, path.clone())?, File::new(inode, kept | O_WRONLY, path)?];
+    let mut numbers = [None; 2];
+    let given = ends.into_iter().zip(&mut numbers).try_for_each(|(file, number)| {
+        let given = call.process().files.with(|files| files.add(0, Descriptor { file, closes_on_exec }));
+        given.map(|given| *number = Some(given))
     });
-    let mut places = (to..).step_by(4).zip(&numbers);
+    let mut places = (to..).step_by(4).zip(numbers.iter().flatten());
     let written = given.and_then(|()| places.try_for_each(|(at, number)| copies::write_half(at, *number as u32)));
     if written.is_err() {
-        for number in numbers {
+        for number in numbers.into_iter().flatten() {
             drop(call.process().files.with(|files| files.take(number)));
         }
     }

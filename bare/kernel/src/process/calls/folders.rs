@@ -1,11 +1,12 @@
 //! Folders: where a process is, and what is in one.
 
-use alloc::sync::Arc;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::input::{file, used};
 use super::paths::inode_at;
 use super::{Call, Row};
+use crate::fallible::{Arc, List, try_text};
 use crate::files::inode::{Body, Inode};
 use crate::files::tree::path_of;
 use crate::process::copies;
@@ -46,47 +47,64 @@ fn fchdir(call: &mut Call) -> Answer {
     go(call, inode)
 }
 
-/// What a folder holds: number, kind and name.
-fn entries(inode: &Arc<Inode>) -> Result<Vec<(u64, u32, alloc::string::String)>, Errno> {
+/// Entries that are looked at together.
+const AT_ONCE: usize = 64;
+
+/// What a folder holds from a place on: numbers, kinds and names; some of it, and nothing at its end.
+fn entries(inode: &Arc<Inode>, first: usize) -> Result<Vec<(u64, u32, String)>, Errno> {
+    let mut all = Vec::new();
     let above = match &inode.body {
         Body::Folder(inside) => inside.with(|inside| inside.parent()),
         Body::Made(made) => made.find("..")?,
         _ => return Err(ENOTDIR),
     };
     let above = above.map_or(inode.number, |above| above.number);
-    let mut all = alloc::vec![(inode.number, inode.kind(), ".".into()), (above, inode.kind(), "..".into())];
+    for (number, name) in [(inode.number, "."), (above, "..")].into_iter().skip(first) {
+        all.try_push((number, inode.kind(), try_text(name)?))?;
+    }
+    let first = first.saturating_sub(2);
     match &inode.body {
         Body::Folder(inside) => inside.with(|inside| {
-            all.extend(inside.names().iter().map(|(name, one)| (one.number, one.kind(), name.clone())));
-        }),
-        Body::Made(made) => all.extend(made.entries()?),
+            let mut some = inside.names().iter().skip(first).take(AT_ONCE);
+            some.try_for_each(|(name, one)| all.try_push((one.number, one.kind(), try_text(name)?)))
+        })?,
+        Body::Made(made) => all.try_extend(made.entries()?.into_iter().skip(first))?,
         _ => return Err(ENOTDIR),
     }
     Ok(all)
 }
 
 fn getdents64(call: &mut Call) -> Answer {
+    /// The longest entry: its head, a name, and what fills it up.
+    const MOST: usize = 280;
     let [number, to, room, ..] = call.arguments;
     let file = used(call, number)?;
     let first = file.position.with(|position| *position);
-    let (mut at, mut position) = (to, first);
-    for (number, kind, name) in entries(&file.inode)?.into_iter().skip(first as usize) {
-        let bytes = (19 + name.len() as u64 + 1).next_multiple_of(8);
-        if at + bytes > to + u64::from(room as u32) {
-            if position == first {
-                return Err(EINVAL);
-            }
+    let (mut at, mut position, mut is_full) = (to, first, false);
+    while !is_full {
+        let some = entries(&file.inode, position as usize)?;
+        if some.is_empty() {
             break;
         }
-        position += 1;
-        let mut entry = alloc::vec![0; bytes as usize];
-        entry[..8].copy_from_slice(&number.to_le_bytes());
-        entry[8..16].copy_from_slice(&position.to_le_bytes());
-        entry[16..18].copy_from_slice(&(bytes as u16).to_le_bytes());
-        entry[18] = (kind >> 12) as u8;
-        entry[19..19 + name.len()].copy_from_slice(name.as_bytes());
-        copies::write(at, &entry)?;
-        at += bytes;
+        for (number, kind, name) in some {
+            let bytes = (19 + name.len() as u64 + 1).next_multiple_of(8);
+            is_full = at + bytes > to + u64::from(room as u32);
+            if is_full && position == first {
+                return Err(EINVAL);
+            }
+            if is_full {
+                break;
+            }
+            position += 1;
+            let mut entry = [0; MOST];
+            entry[..8].copy_from_slice(&number.to_le_bytes());
+            entry[8..16].copy_from_slice(&position.to_le_bytes());
+            entry[16..18].copy_from_slice(&(bytes as u16).to_le_bytes());
+            entry[18] = (kind >> 12) as u8;
+            entry[19..19 + name.len()].copy_from_slice(name.as_bytes());
+            copies::write(at, &entry[..bytes as usize])?;
+            at += bytes;
+        }
     }
     file.position.with(|place| *place = position);
     Ok(at - to)

@@ -1,6 +1,5 @@
 //! Who a program is, what the machine is, and what it may have.
 
-use alloc::string::String;
 use core::sync::atomic::Ordering;
 
 use hardware::lock::Lock;
@@ -67,11 +66,9 @@ pub(crate) enum Name {
 
 static NAMES: Lock<[[u8; NAME_BYTES]; 2]> = Lock::new([UNNAMED; 2]);
 
-/// One of its names.
-pub(crate) fn name(which: Name) -> String {
-    let name = NAMES.with(|names| names[which as usize]);
-    let end = name.iter().position(|byte| *byte == 0).unwrap_or(NAME_BYTES);
-    String::from_utf8_lossy(&name[..end]).into_owned()
+/// One of its names, which a zero ends.
+pub(crate) fn name(which: Name) -> [u8; NAME_BYTES] {
+    NAMES.with(|names| names[which as usize])
 }
 
 fn uname(call: &mut Call) -> Answer {
@@ -207,7 +204,7 @@ fn getrusage(call: &mut Call) -> Answer {
 fn sysinfo(call: &mut Call) -> Answer {
     let all = frames::all_pages() << page_size().shift();
     let free = pages::with_pages(|pages| pages.free_bytes());
-    let processes = table::all().len() as u64;
+    let processes = table::count() as u64;
     let seconds = clock::monotonic_nanoseconds() / SECOND;
     let words = [seconds, 0, 0, 0, all, free, 0, 0, 0, 0, processes & 0xffff, 0, 0, 1];
     copies::write_words(call.arguments[0], &words).map(|()| 0)

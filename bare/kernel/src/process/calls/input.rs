@@ -1,6 +1,6 @@
 //! Reading and writing.
 
-use alloc::sync::Arc;
+use crate::fallible::Arc;
 
 use super::{Call, Row};
 use crate::facts::page_size;

@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use super::input::{MOST_BYTES, file, offset, read_at, read_pipe, used, write_at, write_pipe};
 use super::{Call, Row};
+use crate::fallible::List;
 use crate::files::inode::Body;
 use crate::files::open::O_NONBLOCK;
 use crate::files::pipe;
@@ -29,7 +30,10 @@ fn buffers(call: &Call) -> Result<Vec<[u64; 2]>, Errno> {
     if count > MOST_BUFFERS {
         return Err(EINVAL);
     }
-    let all: Vec<[u64; 2]> = (0..count).map(|index| copies::read_words(list + 16 * index)).collect::<Result<_, _>>()?;
+    let mut all: Vec<[u64; 2]> = Vec::new();
+    for index in 0..count {
+        all.try_push(copies::read_words(list + 16 * index)?)?;
+    }
     if all.iter().any(|[_, bytes]| *bytes > i64::MAX as u64) {
         return Err(EINVAL);
     }

@@ -1,6 +1,6 @@
 //! Locks of files, as programs ask for them.
 
-use alloc::sync::Arc;
+use crate::fallible::Arc;
 use core::ops::RangeInclusive;
 
 use super::Call;

@@ -1,7 +1,6 @@
 //! Memory: `brk`, `mmap` and what follows from it.
 
-use alloc::string::String;
-use alloc::sync::Arc;
+use crate::fallible::{Arc, Lossy, try_format};
 use core::ops::Range;
 
 use hardware::user::without_tag;
@@ -15,7 +14,7 @@ use crate::files::device::Device;
 use crate::files::inode::{Body, Inode};
 use crate::files::open::{Descriptor, File, O_CLOEXEC, O_LARGEFILE, O_RDWR};
 use crate::files::secret::Secrets;
-use crate::memory::mapped::Mapped;
+use crate::memory::mapped::{Mapped, Path};
 use crate::memory::{current, folios, programs, promises};
 use crate::process::errno::*;
 use crate::process::{copies, table};
@@ -174,7 +173,7 @@ fn file_source(file: &File, offset: u64, protection: u64, is_shared: bool) -> Re
     most.set(Rights::EXECUTE, !matches!(&file.inode.body, Body::Secret(_)));
     let is_sealed = matches!(&file.inode.body, Body::Regular(content) if content.seals() & NO_WRITES != 0);
     most.set(Rights::WRITE, file.can_write() && !is_sealed);
-    let mapped = Mapped { inode: file.inode.clone(), path: Arc::from(file.path.as_str()) };
+    let mapped = Mapped { inode: file.inode.clone(), path: file.path.clone() };
     Ok(Source::File { file: mapped, offset, most })
 }
 
@@ -190,7 +189,7 @@ pub(super) fn add_seals(inode: &Arc<Inode>, seals: u32) -> Answer {
     }
     if seals & SEAL_WRITE != 0 {
         let mut is_written = false;
-        for space in table::all().iter().filter_map(|process| process.try_space()) {
+        for space in table::all().filter_map(|process| process.try_space()) {
             space.areas(&mut |area| {
                 let is_it = matches!(&area.backing, Backing::File { file, .. } if Arc::ptr_eq(&file.inode, inode));
                 is_written |= is_it && area.flags.contains(AreaFlags::SHARED) && area.most.contains(Rights::WRITE);
@@ -231,8 +230,8 @@ pub(super) fn punch(inode: &Arc<Inode>, content: &Content, offset: u64, bytes: u
 
 /// Has no program map what were pages of a file.
 fn forget_pages(inode: &Arc<Inode>, pages: Range<u64>, keeps_copies: bool) {
-    let file = Mapped { inode: inode.clone(), path: Arc::from("") };
-    let spaces = table::all().into_iter().filter_map(|process| process.try_space());
+    let file = Mapped { inode: inode.clone(), path: Path::Fixed("") };
+    let spaces = table::all().filter_map(|process| process.try_space());
     spaces.for_each(|space| space.forget_file(&file, pages.clone(), keeps_copies));
 }
 
@@ -308,13 +307,13 @@ fn memfd_create(call: &mut Call) -> Answer {
         return Err(EINVAL);
     }
     let name = copies::read_bytes(name, LONGEST + 1)?.filter(|name| name.len() <= LONGEST).ok_or(EINVAL)?;
-    let path = alloc::format!("/memfd:{} (deleted)", String::from_utf8_lossy(&name));
-    let inode = Inode::regular(0o777);
+    let path = try_format!("/memfd:{} (deleted)", Lossy(&name))?;
+    let inode = Inode::regular(0o777)?;
     if let (Body::Regular(content), true) = (&inode.body, flags & ALLOW_SEALING != 0) {
         content.set_seals(0);
     }
     inode.attributes.with(|attributes| attributes.links = 0);
-    let file = File::new(inode, O_RDWR | O_LARGEFILE, path);
+    let file = File::new(inode, O_RDWR | O_LARGEFILE, Path::new(path)?)?;
     let closes_on_exec = flags & CLOEXEC != 0;
     call.process().files.with(|files| files.add(0, Descriptor { file, closes_on_exec }))
 }
@@ -324,8 +323,8 @@ fn memfd_secret(call: &mut Call) -> Answer {
     if flags & !O_CLOEXEC != 0 {
         return Err(EINVAL);
     }
-    let inode = Inode::new(Body::Secret(Secrets::new()), 0o600);
+    let inode = Inode::new(Body::Secret(Secrets::new()), 0o600)?;
     inode.attributes.with(|attributes| attributes.links = 0);
-    let file = File::new(inode, O_RDWR, "/secretmem (deleted)".into());
+    let file = File::new(inode, O_RDWR, Path::Fixed("/secretmem (deleted)"))?;
     call.process().files.with(|files| files.add(0, Descriptor { file, closes_on_exec: flags != 0 }))
 }

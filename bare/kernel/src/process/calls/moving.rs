@@ -1,6 +1,6 @@
 //! Bytes that go from file to file, and not through a program: `sendfile`, `copy_file_range`, `splice`, `tee`.
 
-use alloc::sync::Arc;
+use crate::fallible::Arc;
 use alloc::vec::Vec;
 
 use super::input::{MOST_BYTES, PART, check_file_limit, file, write_pipe};

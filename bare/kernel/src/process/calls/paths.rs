@@ -1,6 +1,6 @@
 //! Names of files: made, taken away, followed.
 
-use alloc::sync::Arc;
+use crate::fallible::Arc;
 use core::sync::atomic::Ordering;
 
 use super::input::{file, used};
@@ -78,11 +78,11 @@ fn mknodat(call: &mut Call) -> Answer {
     let mode = mode as u32;
     let permissions = mode & !call.process().umask.load(Ordering::Relaxed);
     let inode = match mode & S_IFMT {
-        0 | S_IFREG => Inode::regular(permissions),
-        S_IFIFO => Inode::new(Body::Pipe(Pipe::new(true)), permissions),
+        0 | S_IFREG => Inode::regular(permissions)?,
+        S_IFIFO => Inode::new(Body::Pipe(Pipe::new(true)), permissions)?,
         S_IFCHR => {
             let number = ((device >> 8 & 0xfff) as u32, (device & 0xff) as u32);
-            Inode::new(Body::Device(Device::find(number).ok_or(EPERM)?), permissions)
+            Inode::new(Body::Device(Device::find(number).ok_or(EPERM)?), permissions)?
         }
         _ => return Err(EPERM),
     };
@@ -112,7 +112,7 @@ fn symlinkat(call: &mut Call) -> Answer {
     if to.is_empty() {
         return Err(ENOENT);
     }
-    walk_at(call, folder, &path, false)?.create(&Inode::new(Body::Link(to), 0o777)).map(|()| 0)
+    walk_at(call, folder, &path, false)?.create(&Inode::new(Body::Link(to), 0o777)?).map(|()| 0)
 }
 
 fn linkat(call: &mut Call) -> Answer {

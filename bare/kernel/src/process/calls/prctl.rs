@@ -1,10 +1,10 @@
 //! `prctl`: what a program asks and tells of itself.
 
-use alloc::string::String;
 use core::sync::atomic::Ordering;
 
 use super::Call;
 use crate::cpus::capabilities;
+use crate::fallible::{Lossy, try_format};
 use crate::process::copies;
 use crate::process::errno::*;
 use crate::process::signals::SIGNALS;
@@ -58,13 +58,15 @@ pub(super) fn prctl(call: &mut Call) -> Answer {
         GET_DEATH_SIGNAL => copies::write_half(argument, process.death_signal.load(Ordering::Relaxed)).map(|()| 0),
         SET_NAME => {
             let name = copies::read_start(argument, NAME_BYTES)?;
-            process.set_name(Some(call.thread), String::from_utf8_lossy(&name).into_owned());
+            process.set_name(Some(call.thread), try_format!("{}", Lossy(&name))?);
             Ok(0)
         }
         GET_NAME => {
-            let (name, mut bytes) = (process.name(Some(call.thread)), [0; NAME_BYTES + 1]);
-            let shown = name.len().min(NAME_BYTES);
-            bytes[..shown].copy_from_slice(&name.as_bytes()[..shown]);
+            let mut bytes = [0; NAME_BYTES + 1];
+            process.with_name(Some(call.thread), |name| {
+                let shown = name.len().min(NAME_BYTES);
+                bytes[..shown].copy_from_slice(&name.as_bytes()[..shown]);
+            });
             copies::write(argument, &bytes).map(|()| 0)
         }
         GET_CLEARED_ADDRESS => copies::write_words(argument, &[call.thread.task().clear_at_end.get()]).map(|()| 0),

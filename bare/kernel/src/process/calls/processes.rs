@@ -1,6 +1,6 @@
 //! Processes and threads: begun, replaced, ended, waited for; their groups.
 
-use alloc::sync::Arc;
+use crate::fallible::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
@@ -8,6 +8,7 @@ use kerncore::stops::News;
 
 use super::{Call, NO_ANSWER, Row};
 use crate::facts::page_size;
+use crate::fallible::List;
 use crate::process::copies;
 use crate::process::errno::*;
 use crate::process::exec::{self, Wanted};
@@ -89,7 +90,7 @@ fn setpgid(call: &mut Call) -> Answer {
     let group = if group as i32 == 0 { process.number } else { group as i32 };
     let session = process.life.with(|life| life.session);
     let is_there = |one: &Arc<Process>| one.life.with(|life| life.group == group && life.session == session);
-    if session == process.number || group != process.number && !table::all().iter().any(is_there) {
+    if session == process.number || group != process.number && !table::all().any(|one| is_there(&one)) {
         return Err(EPERM);
     }
     process.life.with(|life| life.group = group);
@@ -107,7 +108,7 @@ fn getsid(call: &mut Call) -> Answer {
 fn setsid(call: &mut Call) -> Answer {
     let process = call.process();
     let number = process.number;
-    if table::all().iter().any(|one| one.life.with(|life| life.group == number)) {
+    if table::all().any(|one| one.life.with(|life| life.group == number)) {
         return Err(EPERM);
     }
     process.life.with(|life| (life.group, life.session) = (number, number));
@@ -120,7 +121,7 @@ fn execve(call: &mut Call) -> Answer {
     let (longest, room) = ((LONGEST_TEXT << page_size().shift()) as usize, exec::MOST_BYTES as usize);
     let mut arguments = copies::read_texts(arguments, longest, room)?;
     if arguments.is_empty() {
-        arguments.push(Vec::new());
+        arguments.try_push(Vec::new())?;
     }
     let environment = copies::read_texts(environment, longest, room)?;
     let folder = call.process().folder();
@@ -155,13 +156,17 @@ fn wait_for(
         wants(WALL) || is_other == wants(WCLONE)
     };
     let look = || {
-        let mut children = process.children();
-        children.retain(|child| is_meant(child) && is_of_kind(child));
-        let found = || children.iter().find_map(|child| Some((child.clone(), news(child)?)));
-        let found = process.telling.with(|()| found());
+        let mut has_some = false;
+        let found = process.telling.with(|()| {
+            let mut children = process.children().filter(|child| is_meant(child) && is_of_kind(child));
+            children.find_map(|child| {
+                has_some = true;
+                news(&child).map(|news| (child, news))
+            })
+        });
         match found {
             Some(found) => Some(Ok(Some(found))),
-            None if children.is_empty() => Some(Err(ECHILD)),
+            None if !has_some => Some(Err(ECHILD)),
             None if wants(WNOHANG) => Some(Ok(None)),
             None => None,
         }

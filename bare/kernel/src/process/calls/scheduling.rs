@@ -1,6 +1,6 @@
 //! Which CPUs a thread runs on, and classes, priorities and nice values, which are kept for who asks.
 
-use alloc::sync::Arc;
+use crate::fallible::Arc;
 use core::sync::atomic::Ordering;
 
 use super::{Call, Row};
@@ -150,34 +150,40 @@ fn sched_rr_get_interval(call: &mut Call) -> Answer {
 }
 
 /// The threads that PRIO_PROCESS, PRIO_PGRP or PRIO_USER means.
-fn meant(call: &Call, which: u64, who: u64) -> Result<alloc::vec::Vec<Arc<Thread>>, Errno> {
+fn for_each_meant(call: &Call, which: u64, who: u64, mut each: impl FnMut(&Thread)) -> Result<(), Errno> {
     let own_group = call.process().life.with(|life| life.group);
-    let of_all = |is_meant: &dyn Fn(&table::Process) -> bool| {
-        let all = table::all().into_iter().filter(|process| is_meant(process));
-        all.flat_map(|process| process.threads()).collect()
+    let mut is_found = false;
+    let mut of_all = |is_meant: &dyn Fn(&table::Process) -> bool| {
+        for process in table::all().filter(|process| is_meant(process)) {
+            process.threads().for_each(|thread| each(&thread));
+            is_found = true;
+        }
     };
-    let found = match (which as i32, who as i32) {
-        (0, _) => alloc::vec![named(call, who)?],
+    match (which as i32, who as i32) {
+        (0, _) => {
+            each(&*named(call, who)?);
+            is_found = true;
+        }
         (1, who) => of_all(&|process| process.life.with(|life| life.group) == if who == 0 { own_group } else { who }),
         (2, 0) => of_all(&|_| true),
-        (2, _) => alloc::vec::Vec::new(),
+        (2, _) => {}
         _ => return Err(EINVAL),
-    };
-    if found.is_empty() { Err(ESRCH) } else { Ok(found) }
+    }
+    if is_found { Ok(()) } else { Err(ESRCH) }
 }
 
 fn setpriority(call: &mut Call) -> Answer {
     let [which, who, nice, ..] = call.arguments;
     let nice = (nice as i32).clamp(-20, 19);
-    let meant = meant(call, which, who)?;
-    meant.iter().for_each(|thread| thread.task().schedule.with(|schedule| schedule.nice = nice));
-    Ok(0)
+    for_each_meant(call, which, who, |thread| thread.task().schedule.with(|schedule| schedule.nice = nice)).map(|()| 0)
 }
 
 /// From 1 on: the least nice.
 fn getpriority(call: &mut Call) -> Answer {
     let [which, who, ..] = call.arguments;
-    let meant = meant(call, which, who)?;
-    let nice = meant.iter().map(|thread| thread.task().schedule.with(|schedule| schedule.nice)).min();
-    Ok((20 - nice.unwrap_or(0)) as u64)
+    let mut least = i32::MAX;
+    for_each_meant(call, which, who, |thread| {
+        least = least.min(thread.task().schedule.with(|schedule| schedule.nice));
+    })?;
+    Ok((20 - if least == i32::MAX { 0 } else { least }) as u64)
 }

@@ -2,6 +2,8 @@
 
 use core::sync::atomic::Ordering;
 
+use crate::fallible::Arc;
+
 use super::time::deadline;
 use super::{Call, NO_ANSWER, Row};
 use crate::process::errno::*;
@@ -57,19 +59,16 @@ fn kill(call: &mut Call) -> Answer {
         -1 => -1,
         number => number.checked_neg().ok_or(ESRCH)?,
     };
-    let is_meant = |process: &&alloc::sync::Arc<table::Process>| match group {
+    let is_meant = |process: &Arc<table::Process>| match group {
         -1 => process.number != table::INIT && process.number != own,
         group => process.life.with(|life| life.group) == group,
     };
-    let all = table::all();
-    let meant: alloc::vec::Vec<_> = all.iter().filter(is_meant).collect();
-    if meant.is_empty() {
-        return Err(ESRCH);
+    let mut is_sent = false;
+    for process in table::all().filter(is_meant) {
+        is_sent = true;
+        signal.into_iter().for_each(|signal| process.send(signal, Info::of(0, own)));
     }
-    if let Some(signal) = signal {
-        meant.iter().for_each(|process| process.send(signal, Info::of(0, own)));
-    }
-    Ok(0)
+    if is_sent { Ok(0) } else { Err(ESRCH) }
 }
 
 fn send_to_thread(call: &Call, number: u64, which: u64, process: Option<u64>, info: Option<Info>) -> Answer {
@@ -80,7 +79,7 @@ fn send_to_thread(call: &Call, number: u64, which: u64, process: Option<u64>, in
     }
     let Some(signal) = signal else { return Ok(0) };
     let info = info.unwrap_or(Info::of(SI_TKILL, call.process().number));
-    thread.task().process.check_queue(signal, info.code)?;
+    thread.task().process.check_queue(&thread.task().pending, signal, info.code)?;
     sending::send_to(&thread, signal, info);
     Ok(0)
 }
@@ -101,7 +100,7 @@ fn rt_sigqueueinfo(call: &mut Call) -> Answer {
     let signal = signal(which)?;
     let process = table::find(number as i32)?;
     if let Some(signal) = signal {
-        process.check_queue(signal, info.code)?;
+        process.check_queue(&process.pending, signal, info.code)?;
         process.send(signal, info);
     }
     Ok(0)
@@ -205,8 +204,8 @@ fn rt_sigpending(call: &mut Call) -> Answer {
     let [to, bytes, ..] = call.arguments;
     let task = call.thread.task();
     let pending = (task.pending.set() | task.process.pending.set()) & task.mask();
-    let part = usize::try_from(bytes).ok().and_then(|bytes| pending.to_le_bytes().get(..bytes).map(<[u8]>::to_vec));
-    copies::write(to, &part.ok_or(EINVAL)?).map(|()| 0)
+    let (pending, bytes) = (pending.to_le_bytes(), usize::try_from(bytes).map_err(|_| EINVAL)?);
+    copies::write(to, pending.get(..bytes).ok_or(EINVAL)?).map(|()| 0)
 }
 
 fn rt_sigsuspend(call: &mut Call) -> Answer {

@@ -5,7 +5,7 @@ use super::paths::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW, check_flags, inode_at};
 use super::{Call, Row};
 use crate::clock::SECOND;
 use crate::facts::page_size;
-use crate::files::inode::{Body, DEVICE, Inode, Made};
+use crate::files::inode::{Body, DEVICE, Inode};
 use crate::memory::{frames, pages};
 use crate::process::copies;
 use crate::process::errno::*;
@@ -32,14 +32,10 @@ fn device_of(inode: &Inode) -> (u32, u32) {
 /// The device of the file system that it is on.
 fn device_on(inode: &Inode) -> (u32, u32) {
     match &inode.body {
-        Body::Made(made) if is_of_sys(&**made) => OF_SYS,
+        Body::Made(made) if made.is_of_sys() => OF_SYS,
         Body::Made(_) => OF_PROC,
         _ => DEVICE,
     }
-}
-
-fn is_of_sys(made: &dyn Made) -> bool {
-    made.path().starts_with("/sys")
 }
 
 fn encode((major, minor): (u32, u32)) -> u64 {
@@ -51,7 +47,8 @@ fn write_stat(inode: &Inode, to: u64) -> Answer {
     let attributes = inode.attributes.with(|attributes| *attributes);
     let mode = u64::from(inode.kind() | attributes.mode);
     let time = |time: u64| [time / SECOND, time % SECOND];
-    let mut words = alloc::vec![
+    let times = [attributes.accessed, attributes.modified, attributes.changed].map(time);
+    let words = [
         encode(device_on(inode)),
         inode.number,
         mode | u64::from(attributes.links) << 32,
@@ -61,11 +58,14 @@ fn write_stat(inode: &Inode, to: u64) -> Answer {
         inode.bytes(),
         page_size().size_bytes(),
         inode.blocks(),
+        times[0][0],
+        times[0][1],
+        times[1][0],
+        times[1][1],
+        times[2][0],
+        times[2][1],
+        0,
     ];
-    for one in [attributes.accessed, attributes.modified, attributes.changed] {
-        words.extend(time(one));
-    }
-    words.push(0);
     copies::write_words(to, &words).map(|()| 0)
 }
 
@@ -120,7 +120,7 @@ fn write_statfs(inode: &Inode, to: u64) -> Answer {
     const TOLD: u64 = 0x20;
     const RELATIVE: u64 = 0x1000;
     let kind = match &inode.body {
-        Body::Made(made) if is_of_sys(&**made) => SYS,
+        Body::Made(made) if made.is_of_sys() => SYS,
         Body::Made(_) => PROC,
         Body::Pipe(_) => PIPES,
         _ => IN_MEMORY,

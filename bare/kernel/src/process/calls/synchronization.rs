@@ -6,6 +6,7 @@ use core::sync::atomic::{Ordering, fence};
 use super::time::deadline;
 use super::{Call, Row};
 use crate::cpus::calls;
+use crate::fallible::List;
 use crate::process::errno::*;
 use crate::process::futex::Place;
 use crate::process::{copies, futex, ownership, table};
@@ -123,7 +124,7 @@ fn futex_waitv(call: &mut Call) -> Answer {
         if kind & !PRIVATE != WORD {
             return Err(EINVAL);
         }
-        words.push((Place { address, is_shared: kind & PRIVATE == 0 }, value as u32));
+        words.try_push((Place { address, is_shared: kind & PRIVATE == 0 }, value as u32))?;
     }
     futex::wait_for_any(call.process(), &words, until)
 }

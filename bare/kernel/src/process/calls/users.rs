@@ -1,6 +1,6 @@
 //! Who a program runs as: users and groups.
 
-use alloc::sync::Arc;
+use crate::fallible::Arc;
 use alloc::vec::Vec;
 
 use super::{Call, Row};
@@ -78,12 +78,13 @@ fn getgroups(call: &mut Call) -> Answer {
     let groups = call.process().users.with(|users| users.groups.clone());
     let room = usize::try_from(room as i32).map_err(|_| EINVAL)?;
     if room > 0 {
+        let groups = groups.as_ref().map_or(&[][..], |groups| groups);
         if room < groups.len() {
             return Err(EINVAL);
         }
-        (to..).step_by(4).zip(&*groups).try_for_each(|(at, group)| copies::write_half(at, *group))?;
+        (to..).step_by(4).zip(groups).try_for_each(|(at, group)| copies::write_half(at, *group))?;
     }
-    Ok(groups.len() as u64)
+    Ok(groups.map_or(0, |groups| groups.len()) as u64)
 }
 
 fn setgroups(call: &mut Call) -> Answer {
@@ -101,8 +102,9 @@ fn setgroups(call: &mut Call) -> Answer {
         groups.push(copies::read_half(from + 4 * at)?);
     }
     groups.sort_unstable();
-    let groups = Arc::new(groups);
-    call.process().users.with(|users| users.groups = groups);
+    let groups = Some(Arc::try_new(groups)?);
+    let before = call.process().users.with(|users| core::mem::replace(&mut users.groups, groups));
+    drop(before);
     Ok(0)
 }
 

@@ -1,6 +1,6 @@
 //! Waiting for several files at once.
 
-use alloc::sync::Arc;
+use crate::fallible::{Arc, Collect, List};
 use alloc::vec::Vec;
 
 use hardware::timer::read_counter;
@@ -56,25 +56,24 @@ fn ready(file: &File) -> u16 {
 
 /// Waits until something of what is wanted is so; gives what is so of each.
 fn poll(wanted: &[(Option<Arc<File>>, u16)], until: Option<u64>) -> Result<Vec<u16>, Errno> {
-    let waiters: Vec<&Waiters> = wanted
-        .iter()
-        .filter_map(|(file, _)| match &file.as_ref()?.inode.body {
-            Body::Pipe(pipe) => Some(&pipe.waiters),
-            Body::Counter(counter) => Some(&counter.waiters),
-            _ => None,
-        })
-        .collect();
-    let look = || {
-        let one = |(file, events): &(Option<Arc<File>>, u16)| match file {
-            Some(file) => ready(file) & events,
-            None => *events,
-        };
-        wanted.iter().map(one).collect::<Vec<u16>>()
+    let waiters = wanted.iter().filter_map(|(file, _)| match &file.as_ref()?.inode.body {
+        Body::Pipe(pipe) => Some(&pipe.waiters),
+        Body::Counter(counter) => Some(&counter.waiters),
+        _ => None,
+    });
+    let waiters: Vec<&Waiters> = waiters.try_list()?;
+    let mut found = Vec::new();
+    found.try_resize(wanted.len(), 0)?;
+    let one = |(file, events): &(Option<Arc<File>>, u16)| match file {
+        Some(file) => ready(file) & events,
+        None => *events,
     };
-    let found = wait(&waiters, until, || Some(look()).filter(|found| found.iter().any(|events| *events != 0)));
-    match found {
-        Ok(found) => Ok(found),
-        Err(Interrupted::Time) => Ok(alloc::vec![0; wanted.len()]),
+    let look = || {
+        found.iter_mut().zip(wanted).for_each(|(found, wanted)| *found = one(wanted));
+        found.iter().any(|events| *events != 0).then_some(())
+    };
+    match wait(&waiters, until, look) {
+        Ok(()) | Err(Interrupted::Time) => Ok(found),
         Err(Interrupted::Signal) => Err(EINTR),
     }
 }
@@ -123,11 +122,11 @@ fn ppoll(call: &mut Call) -> Answer {
     for index in 0..count {
         let [word] = copies::read_words(list + 8 * index)?;
         let (number, events) = (word as i32, (word >> 32) as u16);
-        wanted.push(match find(call, number as u64) {
+        wanted.try_push(match find(call, number as u64) {
             _ if number < 0 => (None, 0),
             None => (None, NVAL),
             Some(file) => (Some(file), events | ERR | HUP | NVAL),
-        });
+        })?;
     }
     mask(call, set, bytes)?;
     let answer = poll(&wanted, until).and_then(|found| {
@@ -167,9 +166,9 @@ fn pselect6(call: &mut Call) -> Answer {
             if !is_room || asked.try_reserve(1).is_err() || wanted.try_reserve(64).is_err() {
                 return Err(ENOMEM);
             }
-            asked.push(bits);
+            asked.try_push(bits)?;
             for bit in ones(bits) {
-                wanted.push((Some(find(call, word * 64 + bit).ok_or(EBADF)?), events));
+                wanted.try_push((Some(find(call, word * 64 + bit).ok_or(EBADF)?), events))?;
             }
         }
     }
