@@ -7,6 +7,7 @@
 
 pub mod child;
 pub mod errno;
+pub mod hostile;
 pub mod machine;
 pub mod memory;
 pub mod proc;

@@ -45,6 +45,12 @@ pub fn word(address: u64) -> &'static AtomicU32 {
     unsafe { AtomicU32::from_ptr(address as *mut u32) }
 }
 
+/// Eight bytes that threads or processes share, at an address.
+pub fn long(address: u64) -> &'static AtomicU64 {
+    // SAFETY: memory that the program has mapped for this and keeps mapped, or a fault is to be seen; a multiple of eight.
+    unsafe { AtomicU64::from_ptr(address as *mut u64) }
+}
+
 /// Has `body` do to a word what it does by an instruction that reads and writes in one access.
 pub fn atomically<T>(address: u64, body: impl FnOnce(&'static AtomicU32) -> T) {
     // SAFETY: the CPUs that the programs run on have FEAT_LSE.
