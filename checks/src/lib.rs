@@ -14,6 +14,7 @@ pub mod check;
 pub mod content;
 pub mod cpu;
 mod edited;
+pub mod equivalents;
 pub mod explore;
 pub mod failure;
 mod hardware;

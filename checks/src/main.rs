@@ -13,7 +13,7 @@ use checks::mutants::Survey;
 use checks::mutation::Mutation;
 use checks::schedule::Schedule;
 use checks::suite::Trial;
-use checks::{shrink, story};
+use checks::{equivalents, shrink, story};
 use clap::Parser;
 use terminal::{Ending, Watch, print};
 
@@ -153,8 +153,25 @@ fn hunt() -> Ending {
         watch.step(format!("{count} mutants, {} alive", alive.load(Ordering::Relaxed)));
     });
     watch.finish();
-    verdicts.iter().for_each(|verdict| print(format_args!("{verdict}\n")));
+    let mut is_good = true;
+    for verdict in &verdicts {
+        let reason = equivalents::reason(&verdict.mutation);
+        is_good &= verdict.killer.is_none() == reason.is_some();
+        print(format_args!("{verdict}\n"));
+        match (reason, &verdict.killer) {
+            (Some(reason), None) => print(format_args!("    equivalent: {reason}\n")),
+            (Some(_), Some(_)) => {
+                print("    error: listed as equivalent in checks/src/equivalents.rs, but killed: remove the row\n")
+            }
+            (None, _) => {}
+        }
+    }
+    let mutants: Vec<Mutation> = verdicts.iter().map(|verdict| verdict.mutation).collect();
+    for row in equivalents::stale(&mutants) {
+        print(format_args!("error: no mutant is such any more: {row} (checks/src/equivalents.rs)\n"));
+        is_good = false;
+    }
     let killed = verdicts.iter().filter(|verdict| verdict.killer.is_some()).count();
     print(format_args!("{killed} of {count} mutants killed, of {} calls\n", survey.count_calls()));
-    Ending::of(killed == count)
+    Ending::of(is_good)
 }
