@@ -104,7 +104,7 @@ impl Content {
         let group = self.group_bytes::<G>(level);
         let contiguous = if group.is_some() { Descriptor::CONTIGUOUS } else { 0 };
         let (mut leaf, step) = (self.leaf(layout, level, start).bits() | contiguous, 1 << shift);
-        for_each::<16>(G::ENTRIES / 2, |pair| {
+        for_each::<32>(G::ENTRIES / 2, |pair| {
             write(2 * pair, [Descriptor::new(leaf), Descriptor::new(leaf.wrapping_add(step))]);
             leaf = leaf.wrapping_add(2 * step);
         });

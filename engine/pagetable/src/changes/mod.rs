@@ -121,7 +121,12 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
     }
 
     /// Up to where neither the range nor the table of `visit` ends amid a leaf, be it a contiguous group.
+    #[inline(always)]
     fn whole_to(&self, goal: &Goal, visit: &Visit) -> u64 {
+        // One page alone, as most ranges are: it asks for no division into groups.
+        if goal.to <= visit.end {
+            return visit.end;
+        }
         let group = LeafSize::group(visit.level).size_bytes(G::PAGE_SIZE);
         (goal.to & !(group - 1)).min(self.geometry.table_end(visit.level, visit.start)).max(visit.end)
     }
