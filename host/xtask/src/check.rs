@@ -1,5 +1,7 @@
 //! `cargo xtask check`: builds the crate `checks`, `litmus`, `zoo`, `code` or `logic`, and hands everything over to it.
 
+pub(crate) mod long;
+
 use std::ffi::OsString;
 
 use crate::{
@@ -33,6 +35,9 @@ impl Check {
 
 /// Entry of `cargo xtask check`. Its help is its own.
 pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
+    if let Some((_, names)) = arguments.split_first().filter(|(first, _)| *first == "--all") {
+        return long::main(&names.iter().collect::<Vec<_>>());
+    }
     let has = |name: &str| arguments.iter().any(|argument| argument == name);
     let asked: Vec<Check> = [LITMUS, ZOO, CODE, LOGIC].into_iter().filter(|check| has(check.flag)).collect();
     let check = match &asked[..] {

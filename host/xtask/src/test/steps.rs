@@ -29,6 +29,8 @@ enum Work {
     /// The kernel's machine code on the simulated machine.
     Code,
     Tidy,
+    /// The record of the checks that take longer.
+    Recorded,
     /// What the published crates offer, and that they can be published.
     Published,
 }
@@ -56,10 +58,12 @@ pub(crate) fn all(metadata: &Metadata, is_full: bool) -> Vec<Step> {
     let mut add = |name: &str, work| steps.push(Step { name: name.to_string(), work });
     add("fmt", Work::Cargo(vec![owned(&["fmt", "--all", "--check"])]));
     add("tidy", Work::Tidy);
+    add("long checks", Work::Recorded);
     add("clippy host", Work::Cargo(vec![owned(&clippy_host)]));
     add("clippy bare", Work::Cargo(vec![owned(&clippy_bare)]));
     add("host tests", Work::Tests(owned(&tests)));
     add("check", Work::Cargo(vec![owned(&check::ENGINE.call())]));
+    add("mutants", Work::Cargo(vec![owned(&[&check::ENGINE.call()[..], &["--mutants"]].concat())]));
     add("litmus", Work::Cargo(vec![owned(&check::LITMUS.call())]));
     add("zoo", Work::Cargo(vec![owned(&check::ZOO.call())]));
     add("code", Work::Code);
@@ -91,6 +95,7 @@ pub(crate) fn all(metadata: &Metadata, is_full: bool) -> Vec<Step> {
 pub(crate) fn run(step: &Step, emulator: &Emulator, say: Say<'_>) -> Outcome {
     match &step.work {
         Work::Tidy => tidy(),
+        Work::Recorded => recorded(),
         Work::Published => published(say),
         Work::Guests(tests) => tests(emulator, say),
         Work::Code => code(say),
@@ -169,6 +174,14 @@ fn tidy() -> Outcome {
     }
 }
 
+fn recorded() -> Outcome {
+    match check::long::problems() {
+        Ok(problems) if problems.is_empty() => Outcome::passed(""),
+        Ok(problems) => Outcome::failed(problems.join("\n")),
+        Err(failure) => Outcome::stopped("long checks", failure),
+    }
+}
+
 /// Members of `bare/` that a plain `cargo build` leaves out: those are for the bare-metal target.
 fn bare_crates(metadata: &Metadata) -> Vec<String> {
     let default = &metadata.workspace_default_members;
@@ -219,7 +232,7 @@ mod tests {
         let arguments = |name: &str| match &steps.iter().find(|step| step.name == name).expect("the step").work {
             Work::Cargo(calls) => calls.last().expect("a call").join(" "),
             Work::Tests(arguments) => arguments.join(" "),
-            Work::Tidy | Work::Published | Work::Code | Work::Guests(_) => String::new(),
+            Work::Tidy | Work::Recorded | Work::Published | Work::Code | Work::Guests(_) => String::new(),
         };
         let target = "--target aarch64-unknown-none-softfloat";
         let bare = "--package hardware --package kernel";
