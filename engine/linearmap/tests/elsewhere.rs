@@ -156,3 +156,22 @@ fn what_is_refused_leads_where_it_led() {
     assert!(matches!(refused, Err(Refused::Change(Refusal::OutputTooWide(_)))), "{refused:?}");
     assert!([inside, beyond].into_iter().all(|range| output(&map, range.start).is_some()));
 }
+
+/// With hardware dirty state a leaf with DBM is writable, whatever AP[2] says: a read-only page has none.
+#[test]
+fn a_page_that_becomes_read_only_loses_dbm() {
+    for wanted in [Wanted::ReadOnly, Wanted::ReadOnlyExecutable] {
+        for pages in [1, 3] {
+            let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+            let range = at(&map, GIB + MIB, pages * Granule4K::SIZE_BYTES);
+            let Wanted::Leading { displacement, .. } = leading(&map, range.start, 0) else { unreachable!() };
+            let attributes = ATTRIBUTES.union(Stage1Attributes::DBM);
+            map.change(from_ref(&range), Wanted::Hidden, Context::MayWait).unwrap();
+            map.change(from_ref(&range), Wanted::Leading { displacement, attributes }, Context::MayWait).unwrap();
+            map.change(from_ref(&range), wanted, Context::MayWait).unwrap();
+            let leaf = map.view().find(range.start).unwrap().descriptor;
+            let bits = leaf.bits() & (Stage1Attributes::DBM | Stage1Attributes::READ_ONLY).bits();
+            assert_eq!(bits, Stage1Attributes::READ_ONLY.bits(), "{wanted:?} of {pages} pages");
+        }
+    }
+}

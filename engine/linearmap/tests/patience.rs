@@ -160,6 +160,54 @@ fn what_was_put_back_is_looked_at_before_more_is_taken() {
     assert_eq!(leaves(&map), before);
 }
 
+/// A request heals the slots that a budget was too small for, beside those that have changed since.
+#[test]
+fn a_request_heals_what_was_put_back() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+    let before = leaves(&map);
+    let change = |first: u64| (first..first + 40).for_each(|slot| pair(&map, GIB + slot * 2 * MIB, PAGE));
+    change(0);
+    (0..6).for_each(|_| _ = map.heal(0));
+    assert!(map.heal(18), "two scattered slots are looked at, and 22 are put back");
+    change(200);
+    map.heal_all();
+    assert_eq!(leaves(&map), before);
+}
+
+/// A range that has changed keeps its patience when slots that changed earlier are pushed out beside it.
+#[test]
+fn scattered_slots_are_as_young_as_the_youngest() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+    let slot = |number: u64| GIB + number * 10 * MIB;
+    let level = || map.view().translate(at(&map, slot(50), 0).start).unwrap().size.level;
+    // Pushed out by the sixteen that follow.
+    pair(&map, slot(50), PAGE);
+    (0..16).for_each(|number| pair(&map, slot(number), PAGE));
+    (0..3).for_each(|_| _ = map.heal(0));
+    pair(&map, slot(50) - 5 * MIB, 10 * MIB);
+    pair(&map, slot(17), PAGE);
+    for _ in 0..4 {
+        map.heal(1000);
+        assert_eq!(level(), Level::L3, "it has changed less than five rounds ago");
+    }
+    map.heal(1000);
+    assert_ne!(level(), Level::L3);
+}
+
+/// A scattered slot that is left alone keeps no slot behind it from folding.
+#[test]
+fn slots_behind_one_that_is_left_alone_fold() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+    let slot = |number: u64| GIB + number * 10 * MIB;
+    (0..40).for_each(|number| pair(&map, slot(number), PAGE));
+    for _ in 0..5 {
+        pair(&map, slot(10), PAGE);
+        map.heal(1000);
+    }
+    let is_whole = |number: u64| map.view().translate(at(&map, slot(number), 0).start).unwrap().size.level == Level::L2;
+    assert_eq!((0..40).filter(|&number| !is_whole(number)).collect::<Vec<_>>(), [10]);
+}
+
 /// Who cannot park others says that nothing is left to do now, and counts that.
 #[test]
 fn what_cannot_park_is_not_asked_again_at_once() {
