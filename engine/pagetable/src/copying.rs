@@ -163,7 +163,7 @@ impl<'p, G: Granule, R: Regime, P: Platform> PageTable<'p, G, R, P> {
     }
 
     /// Whether no leaf, and no group, lies across an end of the range.
-    fn has_whole_ends(&self, start: u64, end: u64) -> bool {
+    pub(crate) fn has_whole_ends(&self, start: u64, end: u64) -> bool {
         let is_across = |at: u64, boundary: u64| {
             let visit = self.find_end(at, end);
             let is_group = visit.descriptor.is_contiguous();

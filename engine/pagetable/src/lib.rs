@@ -30,6 +30,7 @@ mod invalidation;
 mod licence;
 #[cfg(feature = "alloc")]
 mod memory;
+mod moving;
 mod one_group;
 mod one_page;
 mod part;

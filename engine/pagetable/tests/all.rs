@@ -29,6 +29,7 @@ mod marks_anywhere;
 mod marks_in_between;
 mod mistakes;
 mod model;
+mod moving;
 mod not_cached;
 mod nothing;
 mod one_bit;

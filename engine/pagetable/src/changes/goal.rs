@@ -36,6 +36,16 @@ pub(super) enum Wanted {
 }
 
 impl Goal {
+    /// An edit of what is there between these offsets.
+    pub(crate) const fn of_edit(from: u64, to: u64, edit: Edit) -> Self {
+        Self { from, to, wanted: Wanted::Edit(edit), refuses_holes: false }
+    }
+
+    /// Content for holes between these offsets.
+    pub(crate) const fn of_map(from: u64, to: u64, content: Content) -> Self {
+        Self { from, to, wanted: Wanted::Map(content), refuses_holes: false }
+    }
+
     /// What becomes of each leaf, if that is all the change does.
     #[inline(always)]
     pub(crate) const fn edit(&self) -> Option<Edit> {

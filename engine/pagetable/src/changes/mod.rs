@@ -109,7 +109,7 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
     }
 
     /// What the leaf at `visit` holds, valid or kept.
-    pub(super) fn content(&self, visit: &Visit) -> Content {
+    pub(crate) fn content(&self, visit: &Visit) -> Content {
         let (layout, leaf) = (self.geometry.layout(), visit.descriptor);
         Content {
             delta: layout.output(leaf, Geometry::<G>::shift(visit.level)).bits().wrapping_sub(visit.start),

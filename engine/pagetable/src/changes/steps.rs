@@ -41,7 +41,7 @@ impl<'e, G: Granule, R: Regime, P: Platform> Editor<'e, G, R, P> {
 
     /// What TLBs do not hold becomes a leaf or a table: there is nothing to forget.
     #[track_caller]
-    pub(super) fn make(&mut self, slot: Slot, new: Descriptor) {
+    pub(crate) fn make(&mut self, slot: Slot, new: Descriptor) {
         self.write(slot, new);
         self.note_store();
     }
