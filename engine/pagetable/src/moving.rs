@@ -63,8 +63,8 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
     }
 
     /// Moves the leaves of a range to `to`, and returns whether there were any. Blocks and contiguous groups stay as large as the
-    /// target's alignment and the bound of the page table allow; kept leaves become valid. Tables of the range that hold nothing any
-    /// more come free, and all is complete, with `gather`'s end.
+    /// target's alignment and the bound of the page table allow; kept leaves become valid. Tables that hold nothing but the range come
+    /// free. The move is complete when `gather` is finished.
     ///
     /// # Errors
     /// [`Refusal::Overlap`] if the target meets the range, [`Refusal::AlreadyMapped`] if something is in it,

@@ -277,7 +277,7 @@ fn edit<E: Embedder>(
 }
 
 /// Maps a page that is a hole.
-pub(crate) fn map_page<E: Embedder>(
+fn map_page<E: Embedder>(
     table: &mut Table<'_, '_, E>,
     editing: &Editing<'_, E>,
     page: u64,

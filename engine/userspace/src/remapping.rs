@@ -1,26 +1,20 @@
 //! `mremap`: an area shrinks, grows where it is, or moves, and its pages with it.
 //!
 //! ```text
-//!   leaves are read ──▶ unmapped, forgotten ──▶ mapped where they are to be        as many at once as there is room to note
+//!   leaves are cut at both ends ──▶ tables of the target are at hand ──▶ the target is emptied ──▶ leaves move as they are
+//!   └── refused: nothing has changed ─────────────────────────────┘
 //! ```
 
-use alloc::vec::Vec;
-use core::ops::{ControlFlow, Range};
+use core::ops::Range;
 
 use pagetable::Reserve;
-use vmsa::{Granule, Level, Stage1Attributes};
+use vmsa::Granule;
 
 use crate::area::{Area, AreaFlags, Backing};
 use crate::embedder::Embedder;
 use crate::error::{Error, Short};
-use crate::fault::map_page;
 use crate::mapping::is_page;
-use crate::removing::unmap;
-use crate::shape::{Leaf, WRITABLE};
-use crate::state::{Editing, State, for_each_leaf};
-
-/// Pages that move at once.
-const MOVED: usize = 512;
+use crate::state::{Editing, State};
 
 /// How `mremap` may move.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -183,14 +177,11 @@ impl<E: Embedder> State<E> {
         if bytes > old_bytes {
             self.check_limits(&Area { end: start + bytes - old_bytes, ..moved.clone() }, &target)?;
         }
-        let mut leaves = Vec::new();
-        leaves.try_reserve_exact(MOVED).map_err(|_| Error::NoMemory)?;
         for range in [&kept, &target, &old] {
             self.cut_leaves(editing, range, supply)?;
         }
-        // Each table's pages come to lie in two at the most, on a way of their own.
-        let tables = self.table(editing).tables_to_copy(kept.start.into()..kept.end.into())?;
-        let needed = 2 * tables + Level::ALL.len();
+        let (from, to) = (kept.start.into()..kept.end.into(), start.into());
+        let needed = self.table(editing).tables_to_move(from, to)?;
         if supply.count() < needed {
             return Err(Short::Tables(needed - supply.count()));
         }
@@ -198,10 +189,11 @@ impl<E: Embedder> State<E> {
         if is_accounted && !editing.embedder.commit(bytes >> E::Granule::SHIFT) {
             return Err(Error::NoMemory.into());
         }
+        // Nothing lacks from here on: leaves end where the ranges do, and the tables are at hand.
         self.remove_checked(editing, &target, supply)?;
         // A hole that a fault has found there may be in a table that comes free with the pages.
         self.version += 1;
-        let has_pages = self.move_pages(editing, &kept, start, &mut leaves, supply)?;
+        let has_pages = self.move_pages(editing, &kept, start, supply)?;
         if let Backing::Anonymous { origin } = &mut moved.backing {
             // What nobody has touched is as if it had been mapped there.
             *origin = if has_pages { *origin } else { start };
@@ -224,33 +216,12 @@ impl<E: Embedder> State<E> {
         editing: &Editing<'_, E>,
         old: &Range<u64>,
         start: u64,
-        leaves: &mut Vec<(u64, Leaf)>,
         supply: &mut Reserve,
     ) -> Result<bool, Short> {
-        let (mut at, mut has_pages, mut table) = (old.start, false, self.table(editing));
-        while at < old.end {
-            let end = for_each_leaf::<E, u64>(&table, &(at..old.end), |page, leaf| {
-                if leaves.len() == MOVED {
-                    return ControlFlow::Break(page);
-                }
-                leaves.push((page, leaf));
-                ControlFlow::Continue(())
-            })?;
-            let end = end.unwrap_or(old.end);
-            unmap::<E>(&mut table, editing, at..end, supply)?;
-            (at, has_pages) = (end, has_pages | !leaves.is_empty());
-            for (page, leaf) in leaves.drain(..) {
-                let leaf = Leaf { attributes: moved(editing, leaf), ..leaf };
-                map_page::<E>(&mut table, editing, start + (page - old.start), leaf, supply)?;
-            }
-        }
-        Ok(has_pages)
+        let mut table = self.table(editing);
+        let mut gather = table.gather();
+        let moved = table.move_leaves(old.start.into()..old.end.into(), start.into(), supply, &mut gather);
+        supply.refill(&editing.platform, gather.finish(&editing.platform));
+        Ok(moved?)
     }
-}
-
-/// The attributes of what a leaf becomes elsewhere. What may have been written by now counts as written.
-fn moved<E: Embedder>(editing: &Editing<'_, E>, leaf: Leaf) -> Stage1Attributes {
-    let mask = editing.shape.geometry.layout().attribute_mask(E::Granule::PAGE_SIZE, Level::L3);
-    let attributes = leaf.attributes & Stage1Attributes::from_bits_retain(mask);
-    if leaf.has(WRITABLE) { attributes - Stage1Attributes::READ_ONLY } else { attributes }
 }

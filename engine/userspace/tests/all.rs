@@ -6,6 +6,7 @@ mod common;
 mod areas;
 mod around;
 mod asids;
+mod bounds;
 mod calls;
 mod copied_folios;
 mod extremes;
