@@ -17,6 +17,8 @@ use crate::process::errno::{
 /// Bytes of a name, and links on one way.
 const LONGEST_NAME: usize = 255;
 const MOST_LINKS: usize = 40;
+/// Bytes of a path with the zero behind it (PATH_MAX).
+const LONGEST_PATH: usize = 4096;
 /// Bytes of the heap that a file and its name may take.
 const ROOM_FOR_NAME: u64 = 16 << 10;
 
@@ -314,7 +316,7 @@ fn path_or_nothing(folder: &Arc<Inode>) -> Result<String, Errno> {
     }
 }
 
-/// The path of a folder from the root.
+/// The path of a folder from the root: ENAMETOOLONG if programs could not get it as a whole.
 pub(crate) fn path_of(inode: &Arc<Inode>) -> Result<String, Errno> {
     // Backwards, from its end.
     let mut path: Vec<u8> = Vec::new();
@@ -330,7 +332,10 @@ pub(crate) fn path_of(inode: &Arc<Inode>) -> Result<String, Errno> {
             let found = folder.names.iter().find(|(_, one)| Arc::ptr_eq(one, &at));
             // It was removed.
             let (name, _) = found.ok_or(ENOENT)?;
-            Ok::<(), Errno>(path.try_extend(name.bytes().rev().chain([b'/']))?)
+            if path.len() + 1 + name.len() >= LONGEST_PATH {
+                return Err(ENAMETOOLONG);
+            }
+            Ok(path.try_extend(name.bytes().rev().chain([b'/']))?)
         })?;
         at = parent;
     }
