@@ -21,6 +21,11 @@ use crate::threads::thread::{Leaving, Thread, current};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Key(u64, u64);
 
+impl Key {
+    /// None is before it.
+    pub(super) const FIRST: Self = Self(0, 0);
+}
+
 struct Waiter {
     thread: Arc<Thread>,
     bits: u32,

@@ -6,23 +6,30 @@
 //!                                                      └─the owner ends──▶ the same, OWNER_DIED
 //! ```
 
-use crate::fallible::Arc;
-use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use hardware::lock::Lock;
 use hardware::{timer, user};
+use userspace::Map;
 
 use super::copies;
-use super::errno::{Answer, EAGAIN, EDEADLK, EPERM, ERESTART_ALWAYS, ESRCH, ETIMEDOUT, Errno};
+use super::errno::{Answer, EAGAIN, EDEADLK, ENOMEM, EPERM, ERESTART_ALWAYS, ESRCH, ETIMEDOUT, Errno};
 use super::futex::{self, Key, Place};
 use super::table::{self, Process};
+use crate::fallible::{Arc, NoMemory};
 use crate::threads::thread::{Leaving, Thread, current};
 use crate::threads::{dispatcher, queue};
 
+/// Threads that wait, each for a word that the next one has: where there are more, one more may not wait. As Linux's
+/// kernel.max_lock_depth.
+const LONGEST_CHAIN: usize = 1024;
+/// Of those, how many are looked at before others get the table.
+const STEPS: usize = 32;
+
 struct Waiter {
     thread: Arc<Thread>,
+    /// Who came first waits longest. Written once, under the table's lock.
+    ticket: AtomicU64,
     has_it: AtomicBool,
     /// Nobody has written the word for it.
     owner_died: AtomicBool,
@@ -31,10 +38,92 @@ struct Waiter {
 /// A word that somebody waits for.
 struct Entry {
     owner: i32,
-    waiters: Vec<Arc<Waiter>>,
+    /// By ticket.
+    waiters: Map<u64, Arc<Waiter>>,
 }
 
-static TABLE: Lock<BTreeMap<Key, Entry>> = Lock::new(BTreeMap::new());
+/// Words, and who waits for whom. Each look and each change takes a few steps, however many there are.
+struct Table {
+    words: Map<Key, Entry>,
+    /// Which word a thread waits for.
+    awaited: Map<i32, Key>,
+    tickets: u64,
+}
+
+impl Table {
+    const fn new() -> Self {
+        Self { words: Map::new(), awaited: Map::new(), tickets: 0 }
+    }
+
+    /// One more waits for a word that `owner` has.
+    fn enter(&mut self, key: Key, owner: i32, waiter: &Arc<Waiter>) -> Result<(), NoMemory> {
+        self.tickets += 1;
+        waiter.ticket.store(self.tickets, Ordering::Relaxed);
+        let result = self.try_enter(key, owner, waiter);
+        if result.is_err() {
+            self.leave(key, waiter);
+        }
+        result
+    }
+
+    fn try_enter(&mut self, key: Key, owner: i32, waiter: &Arc<Waiter>) -> Result<(), NoMemory> {
+        if !self.words.contains_key(&key) {
+            self.words.insert(key, Entry { owner, waiters: Map::new() })?;
+        }
+        if let Some(entry) = self.words.get_mut(&key) {
+            entry.waiters.insert(self.tickets, waiter.clone())?;
+        }
+        self.awaited.insert(waiter.thread.number(), key).map(drop)
+    }
+
+    /// One waits no longer, if it still did.
+    fn leave(&mut self, key: Key, waiter: &Waiter) {
+        let Some(entry) = self.words.get_mut(&key) else { return };
+        if entry.waiters.remove(&waiter.ticket.load(Ordering::Relaxed)).is_some() {
+            self.awaited.remove(&waiter.thread.number());
+        }
+        self.settle(key);
+    }
+
+    /// Gives a word to who has waited for it longest.
+    fn hand_over(&mut self, key: Key, owner_died: bool) -> Option<Arc<Thread>> {
+        let entry = self.words.get_mut(&key)?;
+        let ticket = *entry.waiters.first()?.0;
+        let next = entry.waiters.remove(&ticket)?;
+        entry.owner = next.thread.number();
+        self.awaited.remove(&entry.owner);
+        self.settle(key);
+        next.owner_died.store(owner_died, Ordering::Relaxed);
+        next.has_it.store(true, Ordering::Release);
+        Some(next.thread.clone())
+    }
+
+    /// Forgets a word that nobody waits for.
+    fn settle(&mut self, key: Key) {
+        if self.words.get(&key).is_some_and(|entry| entry.waiters.is_empty()) {
+            self.words.remove(&key);
+        }
+    }
+
+    /// The next word on the way from one that is waited for: the one that its owner waits for.
+    fn next(&self, key: Key, own: i32) -> Next {
+        match self.words.get(&key) {
+            None => Next::End,
+            Some(entry) if entry.owner == own => Next::Own,
+            Some(entry) => self.awaited.get(&entry.owner).map_or(Next::End, |next| Next::Word(*next)),
+        }
+    }
+}
+
+/// Where a way leads on.
+enum Next {
+    Word(Key),
+    End,
+    /// To a word of the thread that began.
+    Own,
+}
+
+static TABLE: Lock<Table> = Lock::new(Table::new());
 /// Threads that have ended: who found an owner, and no end since, is seen by its end.
 static ENDS: AtomicU64 = AtomicU64::new(0);
 
@@ -54,18 +143,25 @@ fn exchange(address: u64, old: u32, new: u32) -> bool {
     unsafe { user::exchange_word(address, old, new) == Some(old) }
 }
 
-/// Whether who has a word waits, in the end, for one that `own` has.
-fn comes_back(table: &BTreeMap<Key, Entry>, first: i32, own: i32) -> bool {
-    let mut at = first;
-    for _ in 0..=table.len() {
-        let waits = |entry: &&Entry| entry.waiters.iter().any(|one| one.thread.number() == at);
-        let Some(entry) = table.values().find(waits) else { return false };
-        at = entry.owner;
-        if at == own {
-            return true;
+/// Whether a thread that waits for a word waits for itself in the end, or for too many. Others get the table in between: of two threads
+/// that close a circle, one sees what both wait for.
+fn is_deadlock(first: Key, own: i32) -> bool {
+    let (mut at, mut waiting) = (first, 0);
+    loop {
+        let ended = TABLE.with(|table| {
+            (0..STEPS).find_map(|_| match table.next(at, own) {
+                Next::End => Some(false),
+                Next::Own => Some(true),
+                Next::Word(next) => {
+                    (at, waiting) = (next, waiting + 1);
+                    (waiting > LONGEST_CHAIN).then_some(true)
+                }
+            })
+        });
+        if let Some(is_deadlock) = ended {
+            return is_deadlock;
         }
     }
-    false
 }
 
 fn try_lock(key: Key, address: u64, waiter: &Arc<Waiter>, waits: bool) -> Result<Attempt, Errno> {
@@ -81,7 +177,7 @@ fn try_lock(key: Key, address: u64, waiter: &Arc<Waiter>, waits: bool) -> Result
         if ENDS.load(Ordering::Acquire) != ends {
             return Attempt::Again;
         }
-        let known = table.get(&key).map(|entry| entry.owner);
+        let known = table.words.get(&key).map(|entry| entry.owner);
         if known.is_none() && owner == 0 {
             let is_taken = exchange(address, word, word & futex::OWNER_DIED | own as u32);
             return if is_taken { Attempt::Done } else { Attempt::Again };
@@ -91,12 +187,10 @@ fn try_lock(key: Key, address: u64, waiter: &Arc<Waiter>, waits: bool) -> Result
             () if !exchange(address, word, word | futex::HAS_WAITERS) => Attempt::Again,
             () if known.is_none() && !is_there => Attempt::Refused(ESRCH),
             () if !waits => Attempt::Refused(EAGAIN),
-            () if comes_back(table, owner, own) => Attempt::Refused(EDEADLK),
-            () => {
-                let entry = table.entry(key).or_insert(Entry { owner, waiters: Vec::new() });
-                entry.waiters.push(waiter.clone());
-                Attempt::Waits
-            }
+            () => match table.enter(key, owner, waiter) {
+                Ok(()) => Attempt::Waits,
+                Err(NoMemory) => Attempt::Refused(ENOMEM),
+            },
         }
     });
     if matches!(attempt, Attempt::Again) {
@@ -110,7 +204,7 @@ fn try_lock(key: Key, address: u64, waiter: &Arc<Waiter>, waits: bool) -> Result
 pub(crate) fn lock(process: &Process, place: Place, deadline: Option<u64>, waits: bool) -> Answer {
     let (key, address) = (futex::key(process, place)?, place.address);
     let (has_it, owner_died) = (AtomicBool::new(false), AtomicBool::new(false));
-    let waiter = Arc::try_new(Waiter { thread: current(), has_it, owner_died })?;
+    let waiter = Arc::try_new(Waiter { thread: current(), ticket: AtomicU64::new(0), has_it, owner_died })?;
     loop {
         match try_lock(key, address, &waiter, waits)? {
             Attempt::Done => return Ok(0),
@@ -121,9 +215,13 @@ pub(crate) fn lock(process: &Process, place: Place, deadline: Option<u64>, waits
             Attempt::Again => dispatcher::give_way_if_over(),
         }
     }
+    let is_deadlock = is_deadlock(key, waiter.thread.number());
     let result = loop {
         if waiter.has_it.load(Ordering::Acquire) {
             break Ok(0);
+        }
+        if is_deadlock {
+            break Err(EDEADLK);
         }
         if waiter.thread.owner.is_interrupted() {
             break Err(ERESTART_ALWAYS);
@@ -133,13 +231,7 @@ pub(crate) fn lock(process: &Process, place: Place, deadline: Option<u64>, waits
         }
         dispatcher::leave(Leaving::Parked(deadline));
     };
-    TABLE.with(|table| {
-        let Some(entry) = table.get_mut(&key) else { return };
-        entry.waiters.retain(|one| !Arc::ptr_eq(one, &waiter));
-        if entry.waiters.is_empty() {
-            table.remove(&key);
-        }
-    });
+    TABLE.with(|table| table.leave(key, &waiter));
     if !waiter.has_it.load(Ordering::Acquire) {
         return result;
     }
@@ -148,19 +240,6 @@ pub(crate) fn lock(process: &Process, place: Place, deadline: Option<u64>, waits
         copies::change_half(address, |_| Some(own))?;
     }
     Ok(0)
-}
-
-/// Gives a word to who has waited for it longest.
-fn hand_over(table: &mut BTreeMap<Key, Entry>, key: Key, owner_died: bool) -> Option<Arc<Thread>> {
-    let entry = table.get_mut(&key)?;
-    let next = entry.waiters.remove(0);
-    entry.owner = next.thread.number();
-    if entry.waiters.is_empty() {
-        table.remove(&key);
-    }
-    next.owner_died.store(owner_died, Ordering::Relaxed);
-    next.has_it.store(true, Ordering::Release);
-    Some(next.thread.clone())
 }
 
 /// Lets go of a word.
@@ -173,9 +252,10 @@ pub(crate) fn unlock(process: &Process, place: Place) -> Answer {
             return Err(EPERM);
         }
         let done = TABLE.with(|table| {
-            let next = table.get(&key).and_then(|entry| entry.waiters.first()).map(|next| next.thread.number() as u32);
+            let first = table.words.get(&key).and_then(|entry| entry.waiters.first());
+            let next = first.map(|(_, next)| next.thread.number() as u32);
             let new = next.map_or(0, |next| next | futex::HAS_WAITERS);
-            exchange(address, word, new).then(|| hand_over(table, key, false))
+            exchange(address, word, new).then(|| table.hand_over(key, false))
         });
         if let Some(next) = done {
             next.iter().for_each(queue::wake);
@@ -187,16 +267,23 @@ pub(crate) fn unlock(process: &Process, place: Place) -> Answer {
 
 /// A thread has ended, and can be found no more: what it had is for who waits.
 pub(super) fn leave(thread: &Thread) {
-    let woken: Vec<_> = TABLE.with(|table| {
-        ENDS.fetch_add(1, Ordering::AcqRel);
-        let had = table.iter().filter(|(_, entry)| entry.owner == thread.number()).map(|(key, _)| *key);
-        let had: Vec<Key> = had.collect();
-        had.into_iter().filter_map(|key| hand_over(table, key, true)).collect()
-    });
-    woken.iter().for_each(queue::wake);
+    let own = thread.number();
+    // From here on nobody comes to wait for it.
+    TABLE.with(|_| ENDS.fetch_add(1, Ordering::AcqRel));
+    // Some words at a time: others get the table in between.
+    let mut at = Some(Key::FIRST);
+    while let Some(from) = at {
+        let woken = TABLE.with(|table| {
+            let mut words = table.words.at_least(&from);
+            let had = words.by_ref().take(STEPS).find(|(_, entry)| entry.owner == own).map(|(key, _)| *key);
+            at = had.or_else(|| words.next().map(|(key, _)| *key));
+            had.and_then(|key| table.hand_over(key, true))
+        });
+        woken.iter().for_each(queue::wake);
+    }
 }
 
 /// Gives back what the table has of the heap: there is no process any more.
 pub(super) fn forget() {
-    drop(TABLE.with(core::mem::take));
+    drop(TABLE.with(|table| core::mem::replace(table, Table::new())));
 }
