@@ -11,6 +11,7 @@ pub mod hostile;
 pub mod machine;
 pub mod memory;
 pub mod proc;
+pub mod race;
 pub mod timers;
 pub mod vectors;
 
@@ -18,3 +19,4 @@ pub use child::{child, faults, in_child};
 pub use errno::{Answer, Errno};
 pub use machine::{call, page, peek, poke, touch};
 pub use memory::{map, tell, tell_at};
+pub use race::{race, rounds, tell_race};

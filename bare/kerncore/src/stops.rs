@@ -1,54 +1,83 @@
 //! How a process stands with signals that stop it, and what `wait` tells of it.
 
-use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 /// SIGCONT's number.
 const CONTINUE: i32 = 18;
 
-/// Whether a process is stopped, and what of that its parent has not heard yet.
+/// Whether a process is stopped, and what of that its parent has not heard yet: one word, so that who stops it, has it go on and tells of it at
+/// once come one after the other.
 #[derive(Default)]
-pub struct Stops {
-    /// What it is stopped by; 0 if it runs.
-    by: AtomicI32,
-    is_told: AtomicBool,
-    /// What it is stopped by, or SIGCONT; 0 for nothing.
-    news: AtomicI32,
+pub struct Stops(AtomicU32);
+
+/// The word: what the process is stopped by, 0 if it runs; whether the parent was told of that; what is new for the parent, SIGCONT or what it
+/// was stopped by, 0 for nothing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct State {
+    by: u8,
+    is_told: bool,
+    news: u8,
+}
+
+impl State {
+    const fn unpack(word: u32) -> Self {
+        Self { by: word as u8, is_told: word >> 8 & 1 != 0, news: (word >> 16) as u8 }
+    }
+
+    const fn pack(self) -> u32 {
+        self.by as u32 | (self.is_told as u32) << 8 | (self.news as u32) << 16
+    }
 }
 
 impl Stops {
+    /// Makes the state another in one step. Nothing if `change` says so.
+    fn change<T>(&self, change: impl Fn(State) -> Option<(State, T)>) -> Option<T> {
+        let mut word = self.0.load(Ordering::SeqCst);
+        loop {
+            let (new, answer) = change(State::unpack(word))?;
+            match self.0.compare_exchange(word, new.pack(), Ordering::SeqCst, Ordering::SeqCst) {
+                Ok(_) => return Some(answer),
+                Err(found) => word = found,
+            }
+        }
+    }
+
     /// What stops it, if anything does.
     #[inline]
     pub fn by(&self) -> Option<i32> {
-        Some(self.by.load(Ordering::SeqCst)).filter(|by| *by != 0)
+        Some(State::unpack(self.0.load(Ordering::SeqCst)).by.into()).filter(|by| *by != 0)
     }
 
     /// Stops it by this signal. Whether it ran.
     pub fn stop(&self, signal: i32) -> bool {
-        self.by.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+        self.change(|state| (state.by == 0).then_some((State { by: signal as u8, ..state }, ()))).is_some()
     }
 
     /// Nothing of it runs any more: what the parent is told, once.
     pub fn tell(&self) -> Option<News> {
-        let by = self.by().filter(|_| !self.is_told.swap(true, Ordering::AcqRel))?;
-        self.news.store(by, Ordering::Release);
-        Some(News::Signal(by))
+        self.change(|state| {
+            let told = State { is_told: true, news: state.by, ..state };
+            (state.by != 0 && !state.is_told).then_some((told, News::Signal(state.by.into())))
+        })
     }
 
     /// It runs again: what the parent is told, if that was told that it had stopped.
     pub fn go_on(&self) -> Option<News> {
-        let was_stopped = self.by.swap(0, Ordering::SeqCst) != 0;
-        let was_told = self.is_told.swap(false, Ordering::AcqRel);
-        (was_stopped && was_told).then(|| self.news.store(CONTINUE, Ordering::Release))?;
-        Some(News::Signal(CONTINUE))
+        self.change(|state| {
+            let was_told = state.by != 0 && state.is_told;
+            let news = if was_told { CONTINUE as u8 } else { state.news };
+            Some((State { by: 0, is_told: false, news }, was_told.then_some(News::Signal(CONTINUE))))
+        })?
     }
 
     /// What is new, of stops or of going on; no longer new for the next who asks, unless it stays.
     pub fn news(&self, stops: bool, going_on: bool, stays: bool) -> Option<News> {
-        let news = self.news.load(Ordering::Acquire);
-        let is_wanted = if news == CONTINUE { going_on } else { stops && news != 0 };
-        let after = if stays { news } else { 0 };
-        let is_mine = || self.news.compare_exchange(news, after, Ordering::AcqRel, Ordering::Relaxed).is_ok();
-        (is_wanted && is_mine()).then_some(News::Signal(news))
+        self.change(|state| {
+            let news = i32::from(state.news);
+            let is_wanted = if news == CONTINUE { going_on } else { stops && news != 0 };
+            let after = State { news: if stays { state.news } else { 0 }, ..state };
+            is_wanted.then_some((after, News::Signal(news)))
+        })
     }
 }
 

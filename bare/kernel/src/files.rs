@@ -8,6 +8,7 @@ pub(crate) mod locks;
 pub(crate) mod open;
 pub(crate) mod pipe;
 pub(crate) mod proc;
+mod renames;
 pub(crate) mod secret;
 pub(crate) mod settings;
 mod sys;

@@ -15,6 +15,7 @@ pub(crate) mod copies;
 pub(crate) mod end;
 pub(crate) mod errno;
 pub(crate) mod exec;
+pub(crate) mod family;
 pub(crate) mod first;
 pub(crate) mod futex;
 pub(crate) mod ownership;

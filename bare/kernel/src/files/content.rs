@@ -67,8 +67,9 @@ impl Content {
         self.0.with(|pages| pages.bytes)
     }
 
-    /// Runs `body` while no other call writes.
-    pub(crate) fn write_alone<T>(&self, body: impl FnOnce() -> T) -> T {
+    /// Runs `body` while no other call writes, makes the file longer or shorter, makes holes in it, seals it, or maps it to be written by
+    /// all: what `body` has looked at stays so until it has acted.
+    pub(crate) fn alone<T>(&self, body: impl FnOnce() -> T) -> T {
         self.2.with(|()| body())
     }
 
@@ -141,13 +142,23 @@ impl Content {
 
     /// The frame for a mapping, which then has it; the error is whether the file ends before.
     pub(crate) fn mapped(&self, index: u64) -> Result<PhysAddr, bool> {
-        if index >= self.bytes().div_ceil(page_size().size_bytes()) {
+        if let Some(frame) = self.resident(index) {
+            return Ok(frame);
+        }
+        let is_beyond = |bytes: u64| index >= bytes.div_ceil(page_size().size_bytes());
+        if is_beyond(self.bytes()) {
             return Err(true);
         }
-        let frame = self.frame(index).ok_or(false)?;
-        let address = frame.0;
-        frames::share(address);
-        Ok(address)
+        let fresh = Held { frame: Frame::zeroed().ok_or(false)?, is_dirty: false };
+        // Another may have made one meanwhile, or the file shorter.
+        self.0.with(|pages| {
+            if is_beyond(pages.bytes) {
+                return Err(true);
+            }
+            let frame = pages.frames.entry(index).or_insert(fresh).frame.0;
+            frames::share(frame);
+            Ok(frame)
+        })
     }
 
     /// The frame of a page that it has, for a mapping, which then has it.
@@ -167,11 +178,16 @@ impl Content {
         mut sink: impl FnMut(&[u8]) -> Result<(), Errno>,
     ) -> Result<u64, Errno> {
         let page = page_size().size_bytes();
-        let end = self.bytes().min(offset.saturating_add(most));
         let mut at = offset;
-        while at < end {
+        // Where the file ends is looked at with each page: it may be made shorter meanwhile, and what is gone is not read as zeros.
+        let look = |at: u64| {
+            self.0.with(|pages| {
+                let end = pages.bytes.min(offset.saturating_add(most));
+                (at < end).then(|| (end, pages.frames.get(&(at / page)).map(|held| held.frame.clone())))
+            })
+        };
+        while let Some((end, found)) = look(at) {
             let (first, last) = (at % page, (at % page + (end - at)).min(page));
-            let found = self.find(at / page);
             let frame = found.as_ref().map_or(frames::zero_frame(), |frame| frame.0);
             match sink(&frames::bytes(&frame)[first as usize..last as usize]) {
                 Err(error) if at == offset => return Err(error),
@@ -233,7 +249,7 @@ impl Content {
         taken.into_values().map(|held| held.frame).collect()
     }
 
-    /// Has a page wherever one of these bytes is: `fallocate`.
+    /// Has a page wherever one of these bytes is: `fallocate`. For who is [`Self::alone`].
     pub(crate) fn fill(&self, bytes: Range<u64>) -> Result<(), Errno> {
         let page = page_size().size_bytes();
         let indices = bytes.start / page..bytes.end.div_ceil(page);

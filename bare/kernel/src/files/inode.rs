@@ -4,7 +4,7 @@ use crate::fallible::{Arc, NoMemory, Weak};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use hardware::lock::Lock;
 use userspace::Map;
@@ -16,7 +16,7 @@ use super::pipe::Pipe;
 use super::secret::Secrets;
 use super::text::Text;
 use crate::clock::real_nanoseconds;
-use crate::process::errno::{EIO, Errno};
+use crate::process::errno::{EIO, ETXTBSY, Errno};
 
 /// Kinds of file in `st_mode`.
 pub(crate) const S_IFMT: u32 = 0o17_0000;
@@ -129,6 +129,55 @@ pub(crate) struct Inode {
     pub(crate) number: u64,
     pub(crate) body: Body,
     pub(crate) attributes: Lock<Attributes>,
+    /// Above 0 how many may write it, below how many read it as a program or module: nobody does both.
+    uses: AtomicI32,
+}
+
+/// A file that is open to be written, so that nobody runs it.
+pub(crate) struct Writing(Arc<Inode>);
+
+impl Writing {
+    /// Nobody runs a file for as long as this is there; refused while somebody does.
+    pub(crate) fn begin(inode: &Arc<Inode>) -> Result<Self, Errno> {
+        let more = |uses: i32| (uses >= 0).then_some(uses + 1);
+        let before = inode.uses.fetch_update(Ordering::Acquire, Ordering::Relaxed, more);
+        before.map(|_| Self(inode.clone())).map_err(|_| ETXTBSY)
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        self.0.uses.fetch_sub(1, Ordering::Release);
+    }
+}
+
+/// A file that runs, so that nobody opens it to write it.
+pub(crate) struct Running(Arc<Inode>);
+
+impl Running {
+    /// Nobody opens a file to write it for as long as this is there; refused while somebody has.
+    pub(crate) fn begin(inode: &Arc<Inode>) -> Result<Self, Errno> {
+        let less = |uses: i32| (uses <= 0).then_some(uses - 1);
+        let before = inode.uses.fetch_update(Ordering::Acquire, Ordering::Relaxed, less);
+        before.map(|_| Self(inode.clone())).map_err(|_| ETXTBSY)
+    }
+
+    pub(crate) fn inode(&self) -> &Arc<Inode> {
+        &self.0
+    }
+}
+
+impl Clone for Running {
+    fn clone(&self) -> Self {
+        self.0.uses.fetch_sub(1, Ordering::Relaxed);
+        Self(self.0.clone())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.uses.fetch_add(1, Ordering::Release);
+    }
 }
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -162,7 +211,7 @@ impl Inode {
             accessed: now,
             changed: now,
         };
-        Arc::try_new(Self { number, body, attributes: Lock::new(attributes) })
+        Arc::try_new(Self { number, body, attributes: Lock::new(attributes), uses: AtomicI32::new(0) })
     }
 
     pub(crate) fn regular(mode: u32) -> Result<Arc<Self>, NoMemory> {

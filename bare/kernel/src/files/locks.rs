@@ -4,7 +4,6 @@
 //! asked for ──another's in the way?──▶ refused, or waits ──▶ cut out of what the owner has ──▶ had, merged with its neighbours
 //! ```
 
-use crate::fallible::Arc;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
@@ -36,8 +35,8 @@ pub(crate) enum Owner {
 }
 
 impl Owner {
-    pub(crate) fn table<T>(table: &Arc<T>) -> Self {
-        Self::Table(Arc::as_ptr(table) as usize)
+    pub(crate) fn table<T>(table: &T) -> Self {
+        Self::Table(core::ptr::from_ref(table) as usize)
     }
 
     pub(crate) fn file<T>(file: &T) -> Self {

@@ -6,10 +6,10 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use hardware::lock::Lock;
 
-use super::inode::{Body, Inode};
+use super::inode::{Body, Inode, Writing};
 use super::locks::{self, Kind, Owner};
 use super::text::Text;
-use crate::fallible::List;
+use crate::fallible::{List, NoMemory};
 use crate::memory::frames;
 use crate::memory::mapped::Path;
 use crate::process::errno::{EBADF, EMFILE, ENOMEM, Errno};
@@ -41,22 +41,41 @@ pub(crate) struct File {
     pub(crate) text: Mutex<Text>,
     /// What it was opened by.
     pub(crate) path: Path,
+    /// If it was opened by a name to be written.
+    _writing: Option<Writing>,
 }
 
 impl File {
     pub(crate) fn new(inode: Arc<Inode>, flags: u32, path: Path) -> Result<Arc<Self>, Errno> {
+        Self::opened(inode, flags, path, None)
+    }
+
+    /// One that was opened by a name.
+    pub(crate) fn opened(
+        inode: Arc<Inode>,
+        flags: u32,
+        path: Path,
+        writing: Option<Writing>,
+    ) -> Result<Arc<Self>, Errno> {
         let text = match &inode.body {
             Body::Made(made) => made.text(),
             _ => Text::new(),
         };
         let text = Mutex::new(text);
-        let file = Self { inode, flags: AtomicU32::new(flags), position: Mutex::new(0), text, path };
+        let file = Self { inode, flags: AtomicU32::new(flags), position: Mutex::new(0), text, path, _writing: writing };
         file.count(1);
         Ok(Arc::try_new(file)?)
     }
 
     pub(crate) fn flags(&self) -> u32 {
         self.flags.load(Ordering::Relaxed)
+    }
+
+    /// Sets those of `which` that `new` has, and clears the others of them.
+    pub(crate) fn set_flags(&self, which: u32, new: u32) {
+        // Never refused: what is not of `which` stays, whoever changes that meanwhile.
+        let _ =
+            self.flags.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |flags| Some(flags & !which | new & which));
     }
 
     pub(crate) fn can_read(&self) -> bool {
@@ -68,8 +87,8 @@ impl File {
     }
 
     /// A descriptor of it is closed: the locks that its table has of the file go.
-    pub(crate) fn give_up_locks(&self, table: &Arc<Lock<Descriptors>>) {
-        locks::forget(&self.inode, Kind::Ranges, Owner::table(table));
+    pub(crate) fn give_up_locks(&self, table: Owner) {
+        locks::forget(&self.inode, Kind::Ranges, table);
     }
 
     fn count(&self, by: i32) {
@@ -105,6 +124,71 @@ fn reserve(places: &mut Vec<Option<Descriptor>>, more: usize) -> Result<(), Errn
         return Err(ENOMEM);
     }
     places.try_reserve(more).map_err(|_| ENOMEM)
+}
+
+/// A table of descriptors, which several processes may have. What is open there is closed once none of them has it, and its locks go.
+pub(crate) struct Table(Lock<Descriptors>);
+
+impl Table {
+    pub(crate) fn new(descriptors: Descriptors) -> Result<Arc<Self>, NoMemory> {
+        Arc::try_new(Self(Lock::new(descriptors)))
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        let (owner, places) = (Owner::table(self), self.0.with(|all| core::mem::take(&mut all.places)));
+        places.iter().flatten().for_each(|place| place.file.give_up_locks(owner));
+    }
+}
+
+/// Which table a process has: none once it has ended, whoever waits for it.
+pub(crate) struct Files(Lock<Option<Arc<Table>>>);
+
+impl Files {
+    pub(crate) const fn new(table: Arc<Table>) -> Self {
+        Self(Lock::new(Some(table)))
+    }
+
+    /// Runs `body` with the descriptors.
+    pub(crate) fn with<R>(&self, body: impl FnOnce(&mut Descriptors) -> R) -> R {
+        self.0.with(|table| match table {
+            Some(table) => table.0.with(body),
+            None => body(&mut Descriptors::new()),
+        })
+    }
+
+    /// Who has the locks of ranges.
+    pub(crate) fn owner(&self) -> Owner {
+        self.0.with(|table| table.as_ref().map_or(Owner::Table(0), |table| Owner::table(&**table)))
+    }
+
+    /// The table, for one more process.
+    pub(crate) fn share(&self) -> Result<Arc<Table>, Errno> {
+        self.0.with(|table| table.clone()).ok_or(EBADF)
+    }
+
+    /// A table with the same descriptors.
+    pub(crate) fn copy(&self) -> Result<Arc<Table>, Errno> {
+        Ok(Table::new(self.with(|files| files.try_clone())?)?)
+    }
+
+    /// Has a process go on with a table of its own.
+    pub(crate) fn unshare(&self) -> Result<(), Errno> {
+        let is_shared = self.0.with(|table| table.as_ref().is_some_and(|table| Arc::strong_count(table) > 1));
+        if is_shared {
+            let own = self.copy()?;
+            let before = self.0.with(|table| table.replace(own));
+            drop(before);
+        }
+        Ok(())
+    }
+
+    /// A process has ended.
+    pub(crate) fn let_go(&self) {
+        let before = self.0.with(Option::take);
+        drop(before);
+    }
 }
 
 /// The descriptors of a process.
@@ -168,16 +252,6 @@ impl Descriptors {
     pub(crate) fn take_for_exec(&mut self) -> Option<Descriptor> {
         let closes = |place: &mut Option<Descriptor>| place.take_if(|descriptor| descriptor.closes_on_exec);
         self.places.iter_mut().find_map(closes)
-    }
-
-    /// Whether a file is open to be written.
-    pub(crate) fn writes(&self, inode: &Arc<Inode>) -> bool {
-        self.places.iter().flatten().any(|place| Arc::ptr_eq(&place.file.inode, inode) && place.file.can_write())
-    }
-
-    /// The number behind the highest that was ever in use.
-    pub(crate) fn room(&self) -> usize {
-        self.places.len()
     }
 
     /// The numbers that are in use.

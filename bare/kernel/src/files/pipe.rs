@@ -6,6 +6,7 @@ use hardware::lock::Lock;
 
 use crate::facts::page_size;
 use crate::process::errno::{EBUSY, EINVAL, Errno};
+use crate::threads::mutex::Mutex;
 use crate::threads::waiters::Waiters;
 
 /// Pages that a pipe holds, if nothing else is asked for, and the most bytes that can be asked for.
@@ -30,6 +31,8 @@ pub(crate) struct Pipe {
     pub(crate) state: Lock<State>,
     /// Whether it is a file with a name, whose ends wait for each other.
     pub(crate) is_named: bool,
+    /// Had by who moves bytes in or out, and not while waiting.
+    pub(crate) turn: Mutex<()>,
     pub(crate) waiters: Waiters,
 }
 
@@ -37,7 +40,7 @@ impl Pipe {
     pub(crate) fn new(is_named: bool) -> Self {
         let room = PAGES << page_size().shift();
         let state = State { bytes: VecDeque::new(), room, readers: 0, writers: 0, opened: [0; 2] };
-        Self { state: Lock::new(state), is_named, waiters: Waiters::new() }
+        Self { state: Lock::new(state), is_named, turn: Mutex::new(()), waiters: Waiters::new() }
     }
 
     pub(crate) fn room(&self) -> usize {
@@ -67,12 +70,27 @@ impl Pipe {
         Ok(room)
     }
 
-    /// What it holds from its beginning on, as much as fits, which stays there: `None` if one has to wait.
-    pub(crate) fn look(&self, to: &mut [u8]) -> Option<usize> {
+    /// Bytes that it has room for.
+    pub(crate) fn free(&self) -> usize {
+        self.state.with(|state| state.room - state.bytes.len())
+    }
+
+    /// Whether who reads need not wait: there is something, or nothing will ever come.
+    pub(crate) fn is_readable(&self) -> bool {
+        self.state.with(|state| !state.bytes.is_empty() || state.writers == 0)
+    }
+
+    /// Whether who writes so many bytes need not wait: there is room, or nobody reads.
+    pub(crate) fn is_writable(&self, bytes: usize) -> bool {
+        self.state.with(|state| state.readers == 0 || state.room - state.bytes.len() >= bytes)
+    }
+
+    /// What it holds behind the first so many bytes, as much as fits, which stays there; how much.
+    pub(crate) fn look(&self, skipped: usize, to: &mut [u8]) -> usize {
         self.state.with(|state| {
-            let count = to.len().min(state.bytes.len());
-            state.bytes.iter().zip(&mut to[..count]).for_each(|(byte, place)| *place = *byte);
-            (count > 0 || state.writers == 0).then_some(count)
+            let count = to.len().min(state.bytes.len().saturating_sub(skipped));
+            state.bytes.iter().skip(skipped).zip(&mut to[..count]).for_each(|(byte, place)| *place = *byte);
+            count
         })
     }
 

@@ -327,7 +327,7 @@ impl Made for Proc {
                 Ok(try_format!("{}/task/{}", thread.task().process.number, thread.number())?)
             }
             Self::Link(who, "exe") => who.find()?.image.with(|image| match &image.file {
-                Some(inode) => Ok(named(inode, &image.path)?),
+                Some(file) => Ok(named(file.inode(), &image.path)?),
                 None => Err(ENOENT),
             }),
             Self::Link(_, "root") => Ok(try_text("/")?),
@@ -348,7 +348,9 @@ impl Made for Proc {
                 let who = Who { process: thread.task().process.number, thread: Some(thread.number()) };
                 Self::Process(who).inode()
             }
-            Self::Link(who, "exe") => who.find()?.image.with(|image| image.file.clone()).ok_or(ENOENT),
+            Self::Link(who, "exe") => {
+                who.find()?.image.with(|image| image.file.as_ref().map(|file| file.inode().clone())).ok_or(ENOENT)
+            }
             Self::Link(_, "root") => Ok(super::tree::root()),
             Self::Link(who, _) => Ok(who.find()?.folder()),
             Self::Descriptor(who, which) => Ok(who.open_file(*which)?.inode.clone()),

@@ -10,9 +10,9 @@ use super::inode::{Body, Folder, Inode, S_IFLNK};
 use crate::fallible::{Arc, List, Weak, try_format, try_text};
 use crate::memory::frames;
 use crate::process::errno::{
-    EBUSY, EEXIST, EINVAL, EISDIR, ELOOP, ENAMETOOLONG, ENOENT, ENOMEM, ENOSPC, ENOTDIR, ENOTEMPTY, EPERM, EROFS,
-    EXDEV, Errno,
+    EBUSY, EEXIST, EINVAL, EISDIR, ELOOP, ENAMETOOLONG, ENOENT, ENOMEM, ENOSPC, ENOTDIR, ENOTEMPTY, EROFS, Errno,
 };
+use crate::threads::mutex::Mutex;
 
 /// Bytes of a name, and links on one way.
 const LONGEST_NAME: usize = 255;
@@ -23,6 +23,9 @@ const LONGEST_PATH: usize = 4096;
 const ROOM_FOR_NAME: u64 = 16 << 10;
 
 static ROOT: Once<Arc<Inode>> = Once::new();
+/// Had by whoever changes names, or follows folders upwards: what was looked at stays so until it has been acted on. Who walks down has no
+/// need of it: each step is of one folder, and each name changes by one step.
+pub(super) static CHANGES: Mutex<()> = Mutex::new(());
 
 /// Makes the root of the tree.
 pub(super) fn start() -> Result<(), Errno> {
@@ -146,7 +149,7 @@ fn step(folder: &Arc<Inode>, name: &str) -> Result<Option<Arc<Inode>>, Errno> {
     }
 }
 
-fn inside(folder: &Arc<Inode>) -> Result<&Lock<Folder>, Errno> {
+pub(super) fn inside(folder: &Arc<Inode>) -> Result<&Lock<Folder>, Errno> {
     match &folder.body {
         Body::Folder(inside) => Ok(inside),
         Body::Made(_) => Err(EROFS),
@@ -156,13 +159,33 @@ fn inside(folder: &Arc<Inode>) -> Result<&Lock<Folder>, Errno> {
 
 impl Place {
     /// Refuses a folder that was removed: nothing is in it, and nothing comes into it.
-    fn check_there(&self) -> Result<(), Errno> {
+    pub(super) fn check_there(&self) -> Result<(), Errno> {
         if self.folder.attributes.with(|attributes| attributes.links) > 0 { Ok(()) } else { Err(ENOENT) }
+    }
+
+    /// What is there by now.
+    pub(super) fn now(&self) -> Result<Option<Arc<Inode>>, Errno> {
+        match &self.folder.body {
+            Body::Folder(inside) if !self.name.is_empty() => {
+                Ok(inside.with(|folder| folder.names.get(&self.name).cloned()))
+            }
+            _ => Ok(self.inode.clone()),
+        }
+    }
+
+    /// The same, or ENOENT.
+    pub(super) fn found_now(&self) -> Result<Arc<Inode>, Errno> {
+        let inode = self.now()?.ok_or(ENOENT)?;
+        if self.wants_folder && !inode.is_folder() { Err(ENOTDIR) } else { Ok(inode) }
     }
 
     /// Puts a file under the name, where none is.
     pub(crate) fn create(&self, inode: &Arc<Inode>) -> Result<(), Errno> {
-        if self.inode.is_some() || self.name.is_empty() {
+        CHANGES.with(|()| self.create_alone(inode))
+    }
+
+    fn create_alone(&self, inode: &Arc<Inode>) -> Result<(), Errno> {
+        if self.now()?.is_some() || self.name.is_empty() {
             return Err(EEXIST);
         }
         if self.wants_folder && !inode.is_folder() {
@@ -173,10 +196,7 @@ impl Place {
             return Err(ENOSPC);
         }
         let name = try_text(&self.name)?;
-        inside(&self.folder)?.with(|folder| match folder.names.contains_key(&name) {
-            true => Err(EEXIST),
-            false => Ok(folder.names.insert(name, inode.clone()).map(drop)?),
-        })?;
+        inside(&self.folder)?.with(|folder| folder.names.insert(name, inode.clone()))?;
         if let Body::Folder(_) = inode.body {
             self.folder.attributes.with(|attributes| attributes.links += 1);
         }
@@ -190,26 +210,52 @@ impl Place {
         self.create(&folder)
     }
 
+    /// Gives a file this name as well, unless it has lost its last one.
+    pub(crate) fn link(&self, inode: &Arc<Inode>) -> Result<(), Errno> {
+        CHANGES.with(|()| {
+            if inode.attributes.with(|attributes| attributes.links == 0 && !attributes.may_be_named) {
+                return Err(ENOENT);
+            }
+            self.create_alone(inode)?;
+            inode
+                .attributes
+                .with(|attributes| (attributes.links, attributes.may_be_named) = (attributes.links + 1, false));
+            Ok(())
+        })
+    }
+
     /// Takes the name away; of a folder only if `is_folder` is wanted, and it is empty.
     pub(crate) fn remove(&self, is_folder: bool) -> Result<(), Errno> {
-        let inode = self.found()?;
-        let is_root = self.name.is_empty() && Arc::ptr_eq(&inode, &root());
+        CHANGES.with(|()| {
+            let inode = self.found_now()?;
+            self.check_removable(&inode, is_folder)?;
+            if self.name.is_empty() {
+                return Err(EINVAL);
+            }
+            inside(&self.folder)?.with(|folder| folder.take(&self.name)).ok_or(ENOENT)?;
+            self.count_removed(&inode);
+            self.folder.note_written();
+            Ok(())
+        })
+    }
+
+    /// Refuses what has to stay there, or is not of the kind that is wanted.
+    pub(super) fn check_removable(&self, inode: &Arc<Inode>, is_folder: bool) -> Result<(), Errno> {
+        let is_root = self.name.is_empty() && Arc::ptr_eq(inode, &root());
         match (is_folder, &inode.body) {
             // Others are mounted there.
-            (true, _) if is_root => return Err(EBUSY),
-            (true, Body::Made(_)) if inode.is_folder() && matches!(self.folder.body, Body::Folder(_)) => {
-                return Err(EBUSY);
-            }
-            (true, Body::Folder(inside)) if inside.with(|inside| inside.len() > 0) => return Err(ENOTEMPTY),
+            (true, _) if is_root => Err(EBUSY),
+            (true, Body::Made(_)) if inode.is_folder() && matches!(self.folder.body, Body::Folder(_)) => Err(EBUSY),
+            (true, Body::Folder(inside)) if inside.with(|inside| inside.len() > 0) => Err(ENOTEMPTY),
             (true, Body::Folder(_))
-            | (false, Body::Regular(_) | Body::Link(_) | Body::Device(_) | Body::Pipe(_) | Body::Counter(_)) => {}
-            (true, _) => return Err(ENOTDIR),
-            (false, _) => return Err(EISDIR),
+            | (false, Body::Regular(_) | Body::Link(_) | Body::Device(_) | Body::Pipe(_) | Body::Counter(_)) => Ok(()),
+            (true, _) => Err(ENOTDIR),
+            (false, _) => Err(EISDIR),
         }
-        if self.name.is_empty() {
-            return Err(EINVAL);
-        }
-        inside(&self.folder)?.with(|folder| folder.take(&self.name)).ok_or(ENOENT)?;
+    }
+
+    /// A file has lost its name here.
+    pub(super) fn count_removed(&self, inode: &Arc<Inode>) {
         let is_folder = matches!(inode.body, Body::Folder(_));
         inode
             .attributes
@@ -217,84 +263,11 @@ impl Place {
         if is_folder {
             self.folder.attributes.with(|attributes| attributes.links -= 1);
         }
-        self.folder.note_written();
-        Ok(())
-    }
-
-    /// Has what is at two places change places.
-    pub(crate) fn exchange(&self, other: &Self) -> Result<(), Errno> {
-        let (own, theirs) = (self.found()?, other.found()?);
-        if self.name.is_empty() || other.name.is_empty() {
-            return Err(EBUSY);
-        }
-        let (Body::Folder(names), Body::Folder(other_names)) = (&self.folder.body, &other.folder.body) else {
-            return Err(EXDEV);
-        };
-        if is_within(&other.folder, &own) || is_within(&self.folder, &theirs) {
-            return Err(EINVAL);
-        }
-        for (place, names, new) in [(self, names, &theirs), (other, other_names, &own)] {
-            let before = names
-                .with(|folder| folder.names.get_mut(&place.name).map(|name| core::mem::replace(name, new.clone())));
-            drop(before);
-            if let Body::Folder(moved) = &new.body {
-                moved.with(|moved| moved.parent = Arc::downgrade(&place.folder));
-            }
-            place.folder.note_written();
-        }
-        let own_links = i64::from(theirs.is_folder()) - i64::from(own.is_folder());
-        for (folder, more) in [(&self.folder, own_links), (&other.folder, -own_links)] {
-            folder.attributes.with(|attributes| attributes.links = attributes.links.wrapping_add_signed(more as i32));
-        }
-        Ok(())
-    }
-
-    /// Moves what is at this place to another, and takes away what was there.
-    pub(crate) fn rename(&self, to: &Self) -> Result<(), Errno> {
-        if self.name.is_empty() || to.name.is_empty() {
-            return Err(EBUSY);
-        }
-        let inode = self.found()?;
-        if to.wants_folder && !inode.is_folder() {
-            return Err(ENOTDIR);
-        }
-        let (from_names, to_names) = match (&self.folder.body, &to.folder.body) {
-            (Body::Folder(from), Body::Folder(to)) => (from, to),
-            (Body::Made(_), Body::Made(_)) => return Err(EPERM),
-            _ => return Err(EXDEV),
-        };
-        if to.inode.as_ref().is_some_and(|old| Arc::ptr_eq(old, &inode)) {
-            return Ok(());
-        }
-        // A folder cannot go into itself.
-        if is_within(&to.folder, &inode) {
-            return Err(EINVAL);
-        }
-        to.check_there()?;
-        let name = try_text(&to.name)?;
-        // What is there gives way only if there is room for what comes.
-        to_names.with(|folder| folder.names.reserve(1))?;
-        match to.inode.as_ref().map(|old| (inode.is_folder(), old.is_folder())) {
-            Some((true, false)) => return Err(ENOTDIR),
-            Some((false, true)) => return Err(EISDIR),
-            Some((_, is_folder)) => to.remove(is_folder)?,
-            None => {}
-        }
-        to_names.with(|folder| folder.names.insert(name, inode.clone()))?;
-        from_names.with(|folder| folder.take(&self.name));
-        if let Body::Folder(moved) = &inode.body {
-            moved.with(|moved| moved.parent = Arc::downgrade(&to.folder));
-            self.folder.attributes.with(|attributes| attributes.links -= 1);
-            to.folder.attributes.with(|attributes| attributes.links += 1);
-        }
-        self.folder.note_written();
-        to.folder.note_written();
-        Ok(())
     }
 }
 
 /// Whether a folder is in another, or is that.
-fn is_within(folder: &Arc<Inode>, other: &Arc<Inode>) -> bool {
+pub(super) fn is_within(folder: &Arc<Inode>, other: &Arc<Inode>) -> bool {
     let mut above = Some(folder.clone());
     while let Some(folder) = above {
         if Arc::ptr_eq(&folder, other) {
@@ -318,6 +291,10 @@ fn path_or_nothing(folder: &Arc<Inode>) -> Result<String, Errno> {
 
 /// The path of a folder from the root: ENAMETOOLONG if programs could not get it as a whole.
 pub(crate) fn path_of(inode: &Arc<Inode>) -> Result<String, Errno> {
+    CHANGES.with(|()| path_alone(inode))
+}
+
+fn path_alone(inode: &Arc<Inode>) -> Result<String, Errno> {
     // Backwards, from its end.
     let mut path: Vec<u8> = Vec::new();
     let mut at = inode.clone();

@@ -12,10 +12,9 @@ use super::pressure;
 use crate::facts::page_size;
 use crate::fallible::List;
 use crate::memory::frames;
+use crate::threads::dispatcher;
 use crate::threads::thread::current;
 
-/// Faults without progress before a copy is given up: another thread may take away what was just mapped.
-const MOST_FAULTS: usize = 64;
 /// The longest path.
 pub(crate) const LONGEST_PATH: usize = 4096;
 /// Where the addresses of programs end.
@@ -56,28 +55,36 @@ fn copy(
 ) -> Result<(), Errno> {
     let address = named(address, bytes)?;
     let page = page_size().size_bytes();
-    let (mut done, mut faults) = (0, 0);
+    let (mut done, mut is_again) = (0, false);
     while done < bytes {
         let at = address + done as u64;
         let count = (bytes - done).min((page - at % page) as usize);
         let left = copy(at, done..done + count);
-        if left < count {
-            faults = 0;
-        }
+        is_again &= left == count;
         done += count - left;
         if left > 0 {
-            faults += 1;
-            if faults > MOST_FAULTS {
-                return Err(EFAULT);
-            }
-            let thread = current();
-            let process = thread.task().process.clone();
-            match process.space().fault(userspace::Access { address: address + done as u64, kind }) {
-                Ok(()) => thread.count_fault(),
-                Err(Fault::OutOfMemory) if !process.is_ending() => pressure::free_memory(),
-                Err(_) => return Err(EFAULT),
-            }
+            reach(userspace::Access { address: address + done as u64, kind }, is_again)?;
+            is_again = true;
         }
+    }
+    Ok(())
+}
+
+/// Makes what an access lacks. Another thread may take it away before the access is made, `is_again` and again: then this thread lets
+/// others run and goes on, until the access is made, cannot be made, or the thread has to end.
+pub(super) fn reach(access: userspace::Access, is_again: bool) -> Result<(), Errno> {
+    let thread = current();
+    let process = &thread.task().process;
+    if is_again {
+        if process.is_ending() || thread.task().is_over() || thread.task().is_killed() {
+            return Err(EFAULT);
+        }
+        dispatcher::give_way_if_over();
+    }
+    match process.space().fault(access) {
+        Ok(()) => thread.count_fault(),
+        Err(Fault::OutOfMemory) if !process.is_ending() => pressure::free_memory(),
+        Err(_) => return Err(EFAULT),
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use super::errno::Errno;
 use super::futex::Place;
 use super::signals::{Info, SA_NOCLDWAIT, SIGCHLD, SIGKILL, Signal};
 use super::table::{self, INIT, Process};
-use super::{alarms, copies, futex, ownership, space, stops};
+use super::{alarms, copies, family, futex, ownership, space, stops};
 use crate::threads::thread::{Thread, current};
 
 /// Mutexes of a list that are looked at: a program may have made it a circle.
@@ -85,19 +85,18 @@ fn leave_mutex(thread: &Arc<Thread>, address: u64) -> Result<(), Errno> {
 
 fn end_process(process: &Arc<Process>) {
     let status = process.life.with(|life| *life.status.get_or_insert(0));
-    if Arc::strong_count(&process.files) == 1 {
-        for number in 0..process.files.with(|files| files.room()) {
-            let closed = process.files.with(|files| files.take(number as u64));
-            closed.iter().for_each(|closed| closed.file.give_up_locks(&process.files));
-            drop(closed);
-        }
-    }
+    process.files.let_go();
     // Nor does this CPU translate by it: who waits for the process finds that its pages are nobody's.
     drop(process.space.with(Option::take));
     drop(space::leave());
     process.image.with(|image| image.file = None);
     alarms::delete_all(process.number, false);
     process.is_borrowing.store(false, Ordering::Release);
+    family::FAMILY.with(|()| leave_family(process, status));
+}
+
+/// Gives children to others, and tells the parent.
+fn leave_family(process: &Arc<Process>, status: i32) {
     let (own, session) = process.life.with(|life| (life.group, life.session));
     let parent = table::find(process.parent()).map(|parent| parent.life.with(|life| (life.group, life.session)));
     // Those whose members this process could have go on, and its own, if its parent could.
@@ -126,9 +125,9 @@ fn end_process(process: &Arc<Process>) {
             other.end(SIGKILL.number());
         });
         process.forget();
-        return;
+    } else {
+        tell_parent(process, status);
     }
-    tell_parent(process, status);
 }
 
 /// Tells the parent, which may be gone, of the end of a child.

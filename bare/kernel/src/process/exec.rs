@@ -11,16 +11,16 @@ use kerncore::program::{self, HEAD_BYTES, Program, Segment};
 use spin::Once;
 use userspace::{AreaFlags, Place, Request, Rights, Source};
 
-use super::errno::{E2BIG, EACCES, ELOOP, ENOEXEC, ENOMEM, ETXTBSY, Errno};
+use super::errno::{E2BIG, EACCES, ELOOP, ENOEXEC, ENOMEM, Errno};
 use super::signal_frame::TRAMPOLINE;
 use super::signals::{Action, SIGCHLD, SIGKILL, Stack};
 use super::space::{self, Space};
-use super::table::{self, Image, Places};
+use super::table::{Image, Places};
 use super::{alarms, copies, rseq};
 use crate::cpus::capabilities;
 use crate::facts::page_size;
 use crate::files::device::fill_randomly;
-use crate::files::inode::{Body, Inode};
+use crate::files::inode::{Body, Inode, Running};
 use crate::files::tree::walk;
 use crate::memory::mapped::{Mapped, Path};
 use crate::threads::thread::Thread;
@@ -59,7 +59,7 @@ impl Wanted {
 
 /// A program that can be loaded.
 struct Found {
-    inode: Arc<Inode>,
+    running: Running,
     /// Where the program is, behind all scripts.
     path: String,
     /// What was asked for.
@@ -89,13 +89,14 @@ pub(crate) fn run(thread: &Arc<Thread>, folder: &Arc<Inode>, wanted: Wanted, fra
     let before = process.space.with(|slot| slot.replace(space.clone()));
     drop(space::enter(space.clone()));
     drop(before);
-    let (auxiliary, places) = fill(&*space, &found, bias, frame).inspect_err(|_| {
+    let filled = process.files.unshare().and_then(|()| fill(&*space, &found, bias, frame));
+    let (auxiliary, places) = filled.inspect_err(|_| {
         process.end(SIGKILL.number());
     })?;
     forget_old(thread);
-    let Found { inode, path, .. } = found;
+    let Found { running, path, .. } = found;
     let stack = frame.stack_pointer;
-    let new = Image { name, path, file: Some(inode), arguments, environment, auxiliary, stack, places };
+    let new = Image { name, path, file: Some(running), arguments, environment, auxiliary, stack, places };
     process.image.with(|image| *image = new);
     process.life.with(|life| life.end_signal = SIGCHLD.number());
     if process.is_borrowing.swap(false, Ordering::AcqRel) {
@@ -130,16 +131,10 @@ fn forget_old(thread: &Arc<Thread>) {
     task.robust_list.store(0, Ordering::Relaxed);
     task.sequences.forget();
     while let Some(closed) = process.files.with(|files| files.take_for_exec()) {
-        closed.file.give_up_locks(&process.files);
+        closed.file.give_up_locks(process.files.owner());
     }
     user::restore_simd(&Simd::ZERO);
     user::set_thread_pointer(0);
-}
-
-/// Whether a process runs this file, so that nobody may open it to write it.
-pub(crate) fn is_running(inode: &Arc<Inode>) -> bool {
-    let runs = |file: &Option<Arc<Inode>>| file.as_ref().is_some_and(|file| Arc::ptr_eq(file, inode));
-    table::all().any(|process| process.image.with(|image| runs(&image.file)))
 }
 
 /// Finds the program, through scripts.
@@ -152,9 +147,7 @@ fn find(folder: &Arc<Inode>, mut wanted: Wanted) -> Result<Found, Errno> {
         if inode.attributes.with(|attributes| attributes.mode) & 0o111 == 0 {
             return Err(EACCES);
         }
-        if table::all().any(|process| process.files.with(|files| files.writes(&inode))) {
-            return Err(ETXTBSY);
-        }
+        let running = Running::begin(&inode)?;
         let mut head = Vec::new();
         content.read(0, HEAD_BYTES as u64, |part| Ok(head.try_extend_from(part)?))?;
         if let Some(script) = head.strip_prefix(b"#!") {
@@ -175,7 +168,7 @@ fn find(folder: &Arc<Inode>, mut wanted: Wanted) -> Result<Found, Errno> {
             continue;
         }
         let program = program::read(&head, content.bytes()).map_err(|_| ENOEXEC)?;
-        return Ok(Found { path: place.path(&inode)?, inode: inode.clone(), asked, program, wanted });
+        return Ok(Found { path: place.path(&inode)?, running, asked, program, wanted });
     }
     Err(ELOOP)
 }
@@ -214,7 +207,7 @@ fn map(space: &dyn Space, found: &Found) -> Result<u64, Errno> {
             space.map(request).map_err(Errno::from)
         };
         if mapped_end > start {
-            let file = Mapped { inode: found.inode.clone(), path: path.clone() };
+            let file = Mapped { inode: found.running.inode().clone(), path: path.clone() };
             let offset = segment.offset - (address - start);
             map(start, mapped_end, Source::File { file, offset, most: Rights::READ | Rights::EXECUTE })?;
         }

@@ -24,7 +24,7 @@ use crate::facts::facts;
 use crate::fallible::{Arc, List, try_box, try_format, try_text};
 use crate::files::device::Device;
 use crate::files::inode::{Body, Inode};
-use crate::files::open::{Descriptor, Descriptors, File, O_RDWR};
+use crate::files::open::{Descriptor, Descriptors, File, O_RDWR, Table};
 use crate::files::{tree, unpack};
 use crate::memory::mapped::Path;
 use crate::memory::{frames, heap, linear_map, pages, told};
@@ -176,7 +176,7 @@ fn begin(wanted: Wanted) -> Result<(), Errno> {
     let new = New {
         number: table::new_number(),
         space,
-        files: Arc::try_new(Lock::new(files))?,
+        files: Table::new(files)?,
         folder: Arc::try_new(Lock::new(tree::root()))?,
         actions: Arc::try_new(Lock::new(try_box([Action::default(); SIGNALS])?))?,
         image: Image::default(),

@@ -1,8 +1,9 @@
 //! Futexes: waiting for a word of memory that a program changes.
 
-use crate::fallible::{Arc, List};
+use crate::fallible::{Arc, List, NoMemory};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::cell::Cell;
 use core::slice;
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -30,15 +31,25 @@ struct Waiter {
     thread: Arc<Thread>,
     bits: u32,
     is_woken: AtomicBool,
+    /// What it waits for, while it is in the table; under the table's lock.
+    key: Cell<Key>,
+}
+
+// SAFETY: whoever reaches `key` has the table's lock.
+unsafe impl Sync for Waiter {}
+// SAFETY: as above.
+unsafe impl Send for Waiter {}
+
+impl Waiter {
+    fn new(thread: Arc<Thread>, bits: u32, key: Key) -> Result<Arc<Self>, NoMemory> {
+        Arc::try_new(Self { thread, bits, is_woken: AtomicBool::new(false), key: Cell::new(key) })
+    }
 }
 
 /// What the word of a mutex says whose owner has died, who waits, and who has it.
 pub(super) const OWNER_DIED: u32 = 0x4000_0000;
 pub(super) const HAS_WAITERS: u32 = 0x8000_0000;
 pub(super) const OWNER: u32 = 0x3fff_ffff;
-
-/// Faults without progress before a word is given up.
-const MOST_FAULTS: usize = 17;
 
 type Table = BTreeMap<Key, Vec<Arc<Waiter>>>;
 
@@ -77,29 +88,29 @@ pub(super) fn key(process: &Process, Place { address, is_shared }: Place) -> Res
     key
 }
 
-/// Reads the word, whatever it takes.
-fn load(process: &Process, address: u64) -> Result<(), Errno> {
-    process.space().fault(Access { address, kind: Kind::Read }).map_err(|_| EFAULT)
+/// Does something to words and waiters as one step, which no other call of a futex sees half done. `step` gives up where a word is
+/// not there: then it is made to be, and all begins anew.
+fn as_one<T>(address: u64, kind: Kind, mut step: impl FnMut(&mut Table) -> Option<T>) -> Result<T, Errno> {
+    let mut is_again = false;
+    loop {
+        if let Some(done) = TABLE.with(&mut step) {
+            return Ok(done);
+        }
+        copies::reach(Access { address, kind }, is_again)?;
+        is_again = true;
+    }
 }
 
 /// Enters a waiter for a word, if that is `value`. Whether it is.
-fn enter(process: &Process, address: u64, key: Key, value: u32, waiter: &Arc<Waiter>) -> Result<bool, Errno> {
-    for _ in 0..MOST_FAULTS {
-        // The look and the entry are one: who changes the word and wakes, finds the waiter or is seen.
-        let entered = TABLE.with(|table| match user::load_word(address) {
-            None => None,
-            Some(found) if found != value => Some(false),
-            Some(_) => {
-                table.entry(key).or_default().push(waiter.clone());
-                Some(true)
-            }
-        });
-        match entered {
-            Some(is_so) => return Ok(is_so),
-            None => load(process, address)?,
+fn enter(address: u64, value: u32, waiter: &Arc<Waiter>) -> Result<bool, Errno> {
+    // The look and the entry are one: who changes the word and wakes, finds the waiter or is seen.
+    as_one(address, Kind::Read, |table| {
+        let is_so = user::load_word(address)? == value;
+        if is_so {
+            table.entry(waiter.key.get()).or_default().push(waiter.clone());
         }
-    }
-    Err(EFAULT)
+        Some(is_so)
+    })
 }
 
 /// Waits while the word is `value`, until the counter's `deadline`.
@@ -107,9 +118,8 @@ pub(crate) fn wait(process: &Process, place: Place, value: u32, bits: u32, deadl
     if bits == 0 {
         return Err(EINVAL);
     }
-    let (key, address) = (key(process, place)?, place.address);
-    let waiter = Arc::try_new(Waiter { thread: current(), bits, is_woken: AtomicBool::new(false) })?;
-    if !enter(process, address, key, value, &waiter)? {
+    let waiter = Waiter::new(current(), bits, key(process, place)?)?;
+    if !enter(place.address, value, &waiter)? {
         return Err(EAGAIN);
     }
     let result = loop {
@@ -128,26 +138,30 @@ pub(crate) fn wait(process: &Process, place: Place, value: u32, bits: u32, deadl
     if waiter.is_woken.load(Ordering::Acquire) { Ok(0) } else { result }
 }
 
-/// Takes a waiter out of the table, be it that it was moved to another word.
+/// Takes waiters out of the table, be it that they were moved to another word.
 fn forget_waiters(all: &[Arc<Waiter>]) {
-    TABLE.with(|table| {
-        table.retain(|_, waiters| {
-            waiters.retain(|one| !all.iter().any(|waiter| Arc::ptr_eq(one, waiter)));
-            !waiters.is_empty()
-        })
-    });
+    for waiter in all {
+        TABLE.with(|table| {
+            let key = waiter.key.get();
+            let Some(waiters) = table.get_mut(&key) else { return };
+            waiters.retain(|one| !Arc::ptr_eq(one, waiter));
+            if waiters.is_empty() {
+                table.remove(&key);
+            }
+        });
+    }
 }
 
 /// Waits while each of several words has its value; gives which one was woken.
 pub(crate) fn wait_for_any(process: &Process, words: &[(Place, u32)], deadline: Option<u64>) -> Answer {
     let thread = current();
-    let new = || Arc::try_new(Waiter { thread: thread.clone(), bits: u32::MAX, is_woken: AtomicBool::new(false) });
     let mut waiters: Vec<Arc<Waiter>> = Vec::new();
-    words.iter().try_for_each(|_| waiters.try_push(new()?))?;
+    for (place, _) in words {
+        waiters.try_push(Waiter::new(thread.clone(), u32::MAX, key(process, *place)?)?)?;
+    }
     let woken = || waiters.iter().position(|waiter| waiter.is_woken.load(Ordering::Acquire)).map(|at| Ok(at as u64));
     let entered = words.iter().zip(&waiters).try_for_each(|((place, value), waiter)| {
-        let key = key(process, *place)?;
-        match enter(process, place.address, key, *value, waiter)? {
+        match enter(place.address, *value, waiter)? {
             true => Ok(()),
             false => Err(EAGAIN),
         }
@@ -179,7 +193,8 @@ pub(crate) fn forget() {
 /// Whether there can be a word at an address, and, where several processes may have it, whether there is one.
 pub(crate) fn check(process: &Process, place: Place) -> Result<(), Errno> {
     key(process, place)?;
-    if place.is_shared { load(process, place.address) } else { Ok(()) }
+    let access = Access { address: place.address, kind: Kind::Read };
+    if place.is_shared { copies::reach(access, false) } else { Ok(()) }
 }
 
 /// Wakes up to `most` of those that wait for the word with one of these bits.
@@ -188,21 +203,28 @@ pub(crate) fn wake(process: &Process, place: Place, most: usize, bits: u32) -> u
 }
 
 fn wake_key(key: Key, most: usize, bits: u32) -> usize {
+    wake_all(TABLE.with(|table| take(table, key, most, bits)))
+}
+
+/// Takes up to `most` waiters that have one of these bits out of the table; they are to be woken.
+fn take(table: &mut Table, key: Key, most: usize, bits: u32) -> Vec<Arc<Thread>> {
     let mut woken = Vec::new();
-    TABLE.with(|table| {
-        let Some(waiters) = table.get_mut(&key) else { return };
-        waiters.retain(|waiter| {
-            let is_meant = woken.len() < most && waiter.bits & bits != 0;
-            if is_meant {
-                waiter.is_woken.store(true, Ordering::Release);
-                woken.push(waiter.thread.clone());
-            }
-            !is_meant
-        });
-        if waiters.is_empty() {
-            table.remove(&key);
+    let Some(waiters) = table.get_mut(&key) else { return woken };
+    waiters.retain(|waiter| {
+        let is_meant = woken.len() < most && waiter.bits & bits != 0;
+        if is_meant {
+            waiter.is_woken.store(true, Ordering::Release);
+            woken.push(waiter.thread.clone());
         }
+        !is_meant
     });
+    if waiters.is_empty() {
+        table.remove(&key);
+    }
+    woken
+}
+
+fn wake_all(woken: Vec<Arc<Thread>>) -> usize {
     woken.iter().for_each(queue::wake);
     woken.len()
 }
@@ -214,23 +236,62 @@ pub(crate) fn requeue(
     [wakes, moves]: [usize; 2],
     expected: Option<u32>,
 ) -> Answer {
-    let (key_from, key_to) = (key(process, from)?, key(process, to)?);
-    if let Some(expected) = expected {
-        load(process, from.address)?;
-        if user::load_word(from.address).ok_or(EFAULT)? != expected {
-            return Err(EAGAIN);
+    let keys = [key(process, from)?, key(process, to)?];
+    let done = as_one(from.address, Kind::Read, |table| {
+        if let Some(expected) = expected
+            && user::load_word(from.address)? != expected
+        {
+            return Some(Err(EAGAIN));
         }
+        Some(Ok((take(table, keys[0], wakes, u32::MAX), move_waiters(table, keys, moves))))
+    })?;
+    let (woken, moved) = done?;
+    Ok((wake_all(woken) + moved) as u64)
+}
+
+/// Has up to `most` who wait for one word wait for another; how many.
+fn move_waiters(table: &mut Table, [from, to]: [Key; 2], most: usize) -> usize {
+    let Some(waiters) = table.get_mut(&from) else { return 0 };
+    let count = most.min(waiters.len());
+    let moved: Vec<_> = waiters.drain(..count).collect();
+    if waiters.is_empty() {
+        table.remove(&from);
     }
-    let woken = wake_key(key_from, wakes, u32::MAX);
-    let moved = TABLE.with(|table| {
-        let Some(waiters) = table.get_mut(&key_from) else { return 0 };
-        let count = moves.min(waiters.len());
-        let moved: Vec<_> = waiters.drain(..count).collect();
-        if waiters.is_empty() {
-            table.remove(&key_from);
+    if !moved.is_empty() {
+        moved.iter().for_each(|waiter| waiter.key.set(to));
+        table.entry(to).or_default().extend(moved);
+    }
+    count
+}
+
+/// Changes the second word, wakes up to so many of those who wait for the first, and, if what the second was says so, up to so many of
+/// those who wait for the second.
+pub(crate) fn change_and_wake(
+    process: &Process,
+    [place, other]: [Place; 2],
+    most: [usize; 2],
+    change: impl Fn(u32) -> u32,
+    is_so: impl Fn(u32) -> Result<bool, Errno>,
+) -> Answer {
+    let (keys, address) = ([key(process, place)?, key(process, other)?], other.address);
+    let woken = as_one(address, Kind::Write, |table| {
+        let old = user::load_word(address)?;
+        // SAFETY: `key` takes no address above `copies::END`, and no odd one. What no leaf lets EL0 write is read-only to EL1 as well
+        // (`Shape::change`). Interrupts are masked.
+        let found = unsafe { user::exchange_word(address, old, change(old)) }?;
+        if found != old {
+            // Others change it: they get their turn, too.
+            return None;
         }
-        table.entry(key_to).or_default().extend(moved);
-        count
-    });
-    Ok((woken + moved) as u64)
+        let is_so = match is_so(old) {
+            Ok(is_so) => is_so,
+            Err(error) => return Some(Err(error)),
+        };
+        let mut woken = take(table, keys[0], most[0], u32::MAX);
+        if is_so {
+            woken.extend(take(table, keys[1], most[1], u32::MAX));
+        }
+        Some(Ok(woken))
+    })?;
+    Ok(wake_all(woken?) as u64)
 }

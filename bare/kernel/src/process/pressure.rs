@@ -2,6 +2,7 @@
 
 use super::signals::SIGKILL;
 use super::table::{self, INIT, Process};
+use crate::fallible::Arc;
 use crate::memory::frames;
 use crate::report::console::say;
 use crate::threads::thread::Leaving;
@@ -18,7 +19,8 @@ pub(super) fn free_memory() {
         return;
     }
     // One that ends already is about to give its memory back.
-    if table::all().any(|process| process.is_ending() && !process.life.with(|life| life.is_over)) {
+    let ending = || table::all().filter(|process| process.is_ending() && !process.life.with(|life| life.is_over));
+    if ending().inspect(|process| reap(process)).count() > 0 {
         return queue_up();
     }
     let candidates = table::all().filter(|process| !process.life.with(|life| life.is_over));
@@ -39,6 +41,18 @@ pub(super) fn free_memory() {
     }
     // It gives its memory back on its own CPU, or on this one.
     queue_up();
+}
+
+/// Takes the memory of a process that is to end and whose threads all wait for something: maybe for a lock that the thread has that lacks
+/// memory.
+fn reap(process: &Process) {
+    let Some(space) = process.try_space() else { return };
+    let has_it = |other: &Arc<Process>| other.try_space().is_some_and(|one| Arc::ptr_eq(&one, &space));
+    let is_needed = table::all().any(|other| !other.is_ending() && has_it(&other));
+    if !is_needed && process.threads().all(|thread| queue::is_parked(&thread)) {
+        // What cannot be unmapped goes with the process.
+        let _ = space.unmap(0, space.highest());
+    }
 }
 
 /// How much rather than others a process is to end; none for never, as of the first.

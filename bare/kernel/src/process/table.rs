@@ -17,8 +17,8 @@ use super::space::Space;
 use super::spent::Spent;
 use super::users::Users;
 use super::wishes::Wishes;
-use crate::files::inode::Inode;
-use crate::files::open::Descriptors;
+use crate::files::inode::{Inode, Running};
+use crate::files::open::{Files, Table};
 use crate::threads::thread::Thread;
 use crate::threads::waiters::{Waiters, wait};
 use crate::threads::{dispatcher, queue};
@@ -35,8 +35,12 @@ pub(crate) struct Life {
     pub(crate) is_over: bool,
     /// Its parent has been told of that, and may wait for it: never where the parent ignores SIGCHLD.
     pub(crate) is_told: bool,
+    /// One thread of its parent has waited for that, and no other does.
+    is_claimed: bool,
     /// The signal that the parent is told its end by; 0 for none.
     pub(crate) end_signal: i32,
+    /// Signals that were sent to a group or to all that it was among.
+    pub(crate) sent_to_group: u64,
     /// By ended threads, and by children that were waited for.
     pub(crate) spent: Spent,
     pub(crate) spent_by_children: Spent,
@@ -48,7 +52,7 @@ pub(crate) struct Image {
     /// The last part of its path, at most 15 bytes.
     pub(crate) name: String,
     pub(crate) path: String,
-    pub(crate) file: Option<Arc<Inode>>,
+    pub(crate) file: Option<Running>,
     /// The arguments, each ended by a zero byte.
     pub(crate) arguments: Vec<u8>,
     /// The environment, the same way.
@@ -89,7 +93,7 @@ pub(crate) struct Process {
     pub(crate) number: i32,
     /// None once it is over.
     pub(crate) space: Lock<Option<Arc<dyn Space>>>,
-    pub(crate) files: Arc<Lock<Descriptors>>,
+    pub(crate) files: Files,
     pub(crate) folder: Arc<Lock<Arc<Inode>>>,
     pub(crate) umask: AtomicU32,
     pub(crate) actions: Arc<Lock<Box<[Action; SIGNALS]>>>,
@@ -196,7 +200,7 @@ pub(crate) fn begun() -> u64 {
 pub(crate) struct New {
     pub(crate) number: i32,
     pub(crate) space: Arc<dyn Space>,
-    pub(crate) files: Arc<Lock<Descriptors>>,
+    pub(crate) files: Arc<Table>,
     pub(crate) folder: Arc<Lock<Arc<Inode>>>,
     pub(crate) actions: Arc<Lock<Box<[Action; SIGNALS]>>>,
     pub(crate) image: Image,
@@ -221,14 +225,16 @@ impl Process {
             status: None,
             is_over: false,
             is_told: false,
+            is_claimed: false,
             end_signal,
+            sent_to_group: 0,
             spent: Spent::default(),
             spent_by_children: Spent::default(),
         };
         let process = Arc::try_new(Self {
             number,
             space: Lock::new(Some(space)),
-            files,
+            files: Files::new(files),
             folder,
             umask: AtomicU32::new(umask),
             actions,
@@ -256,8 +262,19 @@ impl Process {
 
     /// Takes it out of the table.
     pub(crate) fn forget(&self) {
-        let gone = ALL.with(|all| all.remove(&self.number));
+        // Another may have the number by now.
+        let is_own = |found: &Arc<Self>| core::ptr::eq(&**found, self);
+        let gone = ALL.with(|all| all.get(&self.number).is_some_and(is_own).then(|| all.remove(&self.number)));
         drop(gone);
+    }
+
+    /// Whether this thread is the one whose wait it ends.
+    pub(crate) fn claim(&self) -> bool {
+        self.life.with(|life| !core::mem::replace(&mut life.is_claimed, true))
+    }
+
+    pub(crate) fn is_claimed(&self) -> bool {
+        self.life.with(|life| life.is_claimed)
     }
 
     /// Its address space; its own threads may ask.

@@ -102,6 +102,11 @@ impl Task {
         self.is_over.load(Ordering::Acquire)
     }
 
+    /// Whether SIGKILL waits for it.
+    pub(crate) fn is_killed(&self) -> bool {
+        (self.pending.set() | self.process.pending.set()) & SIGKILL.bit() != 0
+    }
+
     pub(crate) fn mask(&self) -> u64 {
         self.mask.load(Ordering::Relaxed)
     }
@@ -165,11 +170,13 @@ impl Owner for Task {
             return false;
         }
         stops::tell_once_left(&self.process);
-        (self.pending.set() | self.process.pending.set()) & SIGKILL.bit() == 0
+        !self.is_killed()
     }
 
     fn enter(&self) {
-        if let Some(before) = space::enter(self.process.space()) {
+        // It has none any more where it tells others of its end.
+        let before = self.process.try_space().map_or_else(space::leave, space::enter);
+        if let Some(before) = before {
             interrupts_open(|| drop(before));
         }
     }

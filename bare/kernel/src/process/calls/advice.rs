@@ -206,7 +206,7 @@ fn remove(call: &Call, start: u64) -> Answer {
         }
         if let Body::Regular(content) = &file.inode.body {
             let at = *offset + (first - area.start);
-            super::memory::punch(&file.inode, content, at, area.end.min(end) - first);
+            super::lengths::punch(&file.inode, content, at, area.end.min(end) - first)?;
         }
     }
     if at < end { Err(ENOMEM) } else { Ok(0) }

@@ -10,11 +10,11 @@ use hardware::user;
 use super::{Call, Row};
 use crate::facts::page_size;
 use crate::memory::frames;
-use crate::process::copies;
 use crate::process::errno::*;
-use crate::process::signals::{Action, SIGKILL, SIGNALS, Stack};
+use crate::process::signals::{Action, SIGNALS, Stack};
 use crate::process::table::{self, New, Process};
 use crate::process::task::Task;
+use crate::process::{copies, family};
 use crate::threads::thread::current;
 use crate::threads::waiters::wait;
 use crate::threads::{dispatcher, queue};
@@ -165,7 +165,7 @@ fn begin_child(call: &mut Call, wanted: &Wanted) -> Answer {
     }
     if flags & CLONE_VFORK != 0 {
         // Until it has an address space of its own, or has ended.
-        while process.is_borrowing.load(Ordering::Acquire) && !parent.is_ending() && !is_killed(call) {
+        while process.is_borrowing.load(Ordering::Acquire) && !parent.is_ending() && !call.thread.task().is_killed() {
             let ready = || (!process.is_borrowing.load(Ordering::Acquire)).then_some(());
             if wait(&[&process.waiters], None, ready).is_err() {
                 // A signal waits for the child as well.
@@ -174,12 +174,6 @@ fn begin_child(call: &mut Call, wanted: &Wanted) -> Answer {
         }
     }
     Ok(number as u64)
-}
-
-/// Whether SIGKILL waits for it.
-fn is_killed(call: &Call) -> bool {
-    let (own, of_all) = (call.thread.task().pending.set(), call.process().pending.set());
-    (own | of_all) & SIGKILL.bit() != 0
 }
 
 /// The body of a new thread.
@@ -193,13 +187,22 @@ fn begin(frame: Frame, sets: u64, body: fn(Frame)) {
 
 /// A child: the same, but for what is shared.
 fn child(call: &Call, number: i32, flags: u64, end_signal: i32) -> Result<Arc<Process>, Errno> {
+    // Whoever looks at all address spaces meanwhile finds it.
+    family::with_new_space(|| child_alone(call, number, flags, end_signal))
+}
+
+fn child_alone(call: &Call, number: i32, flags: u64, end_signal: i32) -> Result<Arc<Process>, Errno> {
     let parent = call.process();
+    let sent_before = family::FAMILY.with(|()| parent.life.with(|life| life.sent_to_group));
+    if call.thread.owner.is_interrupted() {
+        return Err(ERESTART_ALWAYS);
+    }
     let is_borrowing = flags & CLONE_VM != 0;
     let space = parent.space();
     let space = if is_borrowing { space } else { space.fork()? };
     let files = match flags & CLONE_FILES {
-        0 => Arc::try_new(Lock::new(parent.files.with(|files| files.try_clone())?))?,
-        _ => parent.files.clone(),
+        0 => parent.files.copy()?,
+        _ => parent.files.share()?,
     };
     let folder = match flags & CLONE_FS {
         0 => Arc::try_new(Lock::new(parent.folder()))?,
@@ -216,22 +219,29 @@ fn child(call: &Call, number: i32, flags: u64, end_signal: i32) -> Result<Arc<Pr
         }
         _ => parent.actions.clone(),
     };
-    let (group, session, grandparent) = parent.life.with(|life| (life.group, life.session, life.parent));
-    let new = New {
-        number,
-        space,
-        files,
-        folder,
-        actions,
-        image: parent.image.with(|image| image.try_clone())?,
-        parent: if flags & CLONE_PARENT != 0 { grandparent } else { parent.number },
-        group,
-        session,
-        end_signal,
-        wishes: parent.wishes.with(|wishes| *wishes),
-        users: parent.users.with(|users| users.clone()),
-    };
-    let process = Process::new(new, parent.umask.load(Ordering::Relaxed), parent.limits.with(|limits| *limits))?;
-    process.is_borrowing.store(flags & CLONE_VFORK != 0, Ordering::Release);
-    Ok(process)
+    let image = parent.image.with(|image| image.try_clone())?;
+    family::FAMILY.with(|()| {
+        // Its group was sent a signal before the child was of that: the child is made anew once the signal has been taken.
+        if parent.life.with(|life| life.sent_to_group) != sent_before {
+            return Err(ERESTART_ALWAYS);
+        }
+        let (group, session, grandparent) = parent.life.with(|life| (life.group, life.session, life.parent));
+        let new = New {
+            number,
+            space,
+            files,
+            folder,
+            actions,
+            image,
+            parent: if flags & CLONE_PARENT != 0 { grandparent } else { parent.number },
+            group,
+            session,
+            end_signal,
+            wishes: parent.wishes.with(|wishes| *wishes),
+            users: parent.users.with(|users| users.clone()),
+        };
+        let process = Process::new(new, parent.umask.load(Ordering::Relaxed), parent.limits.with(|limits| *limits))?;
+        process.is_borrowing.store(flags & CLONE_VFORK != 0, Ordering::Release);
+        Ok(process)
+    })
 }

@@ -8,13 +8,13 @@ use super::input::{file, used};
 use super::paths::start;
 use super::{Call, Row};
 use crate::files::device::Device;
-use crate::files::inode::{Body, Inode, S_IFLNK};
+use crate::files::inode::{Body, Inode, S_IFLNK, Writing};
 use crate::files::open::*;
 use crate::files::pipe::Pipe;
 use crate::files::tree::Place;
 use crate::memory::mapped::Path;
+use crate::process::copies;
 use crate::process::errno::*;
-use crate::process::{copies, exec};
 use crate::threads::waiters::wait;
 
 pub(super) const CALLS: &[Row] = &[
@@ -93,15 +93,21 @@ fn openat(call: &mut Call) -> Answer {
     call.process().files.with(|files| files.free(0))?;
     let from = start(call, folder, &path)?;
     let follows = flags & O_NOFOLLOW == 0 && flags & (O_CREAT | O_EXCL) != O_CREAT | O_EXCL;
-    let place = crate::files::tree::walk(&from, &path, follows)?;
     let mode = mode as u32 & !call.process().umask.load(Ordering::Relaxed);
-    let inode = open(&place, flags, mode)?;
+    let ((inode, writing), place) = loop {
+        let place = crate::files::tree::walk(&from, &path, follows)?;
+        match open(&place, flags, mode) {
+            // Another has made it since the walk: it is opened.
+            Err(EEXIST) if flags & O_EXCL == 0 => {}
+            other => break (other?, place),
+        }
+    };
     let full = Path::new(place.path(&inode)?)?;
     let kept = flags & !(O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_DIRECTORY);
     let large = if flags & O_PATH == 0 { O_LARGEFILE } else { 0 };
     let file = match &inode.clone().body {
         Body::Pipe(pipe) if flags & O_PATH == 0 => open_fifo(pipe, || File::new(inode, kept | large, full), flags)?,
-        _ => File::new(inode, kept | large, full)?,
+        _ => File::opened(inode, kept | large, full, writing.filter(|_| flags & O_ACCMODE != 0))?,
     };
     let closes_on_exec = flags & O_CLOEXEC != 0;
     call.process().files.with(|files| files.add(0, Descriptor { file, closes_on_exec }))
@@ -127,8 +133,13 @@ fn open_fifo(pipe: &Pipe, open: impl FnOnce() -> Result<Arc<File>, Errno>, flags
     Ok(file)
 }
 
-/// What is at a place, or is made there.
-fn open(place: &Place, flags: u32, mode: u32) -> Result<Arc<Inode>, Errno> {
+/// What is at a place, or is made there, and that nobody runs it, if it is opened to be written.
+fn open(place: &Place, flags: u32, mode: u32) -> Result<(Arc<Inode>, Option<Writing>), Errno> {
+    let (accesses, writes) = (flags & O_PATH == 0, flags & (O_ACCMODE | O_TRUNC) != 0);
+    let fresh = |inode: Arc<Inode>| {
+        let writing = if writes { Some(Writing::begin(&inode)?) } else { None };
+        Ok((inode, writing))
+    };
     if flags & O_TMPFILE == O_TMPFILE {
         if flags & O_ACCMODE == 0 {
             return Err(EINVAL);
@@ -139,9 +150,9 @@ fn open(place: &Place, flags: u32, mode: u32) -> Result<Arc<Inode>, Errno> {
         let inode = Inode::regular(mode)?;
         // It has no name, and, but with O_EXCL, may get one.
         inode.attributes.with(|attributes| (attributes.links, attributes.may_be_named) = (0, flags & O_EXCL == 0));
-        return Ok(inode);
+        return fresh(inode);
     }
-    if flags & O_CREAT != 0 && flags & O_PATH == 0 {
+    if flags & O_CREAT != 0 && accesses {
         if place.wants_folder {
             return Err(EISDIR);
         }
@@ -149,36 +160,37 @@ fn open(place: &Place, flags: u32, mode: u32) -> Result<Arc<Inode>, Errno> {
             Some(_) if flags & O_EXCL != 0 => return Err(EEXIST),
             Some(_) => {}
             None => {
-                let inode = Inode::regular(mode)?;
-                place.create(&inode)?;
-                return Ok(inode);
+                let opened = fresh(Inode::regular(mode)?)?;
+                place.create(&opened.0)?;
+                return Ok(opened);
             }
         }
     }
     let inode = place.found()?;
-    let (is_folder, writes) = (inode.is_folder(), flags & (O_ACCMODE | O_TRUNC) != 0);
-    if flags & O_PATH != 0 {
-        return if flags & O_DIRECTORY != 0 && !is_folder { Err(ENOTDIR) } else { Ok(inode) };
+    let is_folder = inode.is_folder();
+    if !accesses {
+        return if flags & O_DIRECTORY != 0 && !is_folder { Err(ENOTDIR) } else { Ok((inode, None)) };
     }
     match () {
         () if inode.kind() == S_IFLNK => Err(ELOOP),
         () if is_folder && (writes || flags & O_CREAT != 0) => Err(EISDIR),
         () if flags & O_DIRECTORY != 0 && !is_folder => Err(ENOTDIR),
-        () if writes && exec::is_running(&inode) => Err(ETXTBSY),
         () if matches!(inode.body, Body::Device(Device::Terminal)) => Err(ENXIO),
         () => {
+            let opened = fresh(inode)?;
+            let inode = &opened.0;
             if let (Body::Regular(content), true) = (&inode.body, flags & O_TRUNC != 0) {
-                super::memory::resize(&inode, content, 0)?;
+                super::lengths::resize(inode, content, 0)?;
                 inode.note_written();
             }
-            Ok(inode)
+            Ok(opened)
         }
     }
 }
 
 fn close(call: &mut Call) -> Answer {
     let closed = call.process().files.with(|files| files.take(call.arguments[0]))?;
-    closed.file.give_up_locks(&call.process().files);
+    closed.file.give_up_locks(call.process().files.owner());
     drop(closed);
     Ok(0)
 }
@@ -201,7 +213,7 @@ fn close_range(call: &mut Call) -> Answer {
                 None
             }
         });
-        closed.iter().for_each(|closed| closed.file.give_up_locks(&call.process().files));
+        closed.iter().for_each(|closed| closed.file.give_up_locks(call.process().files.owner()));
         drop(closed);
     }
     Ok(0)
@@ -220,7 +232,7 @@ fn dup3(call: &mut Call) -> Answer {
     let file = file(call, from)?;
     let descriptor = Descriptor { file, closes_on_exec: flags != 0 };
     let before = call.process().files.with(|files| files.set(to as u32 as usize, descriptor))?;
-    before.iter().for_each(|closed| closed.file.give_up_locks(&call.process().files));
+    before.iter().for_each(|closed| closed.file.give_up_locks(call.process().files.owner()));
     drop(before);
     Ok(u64::from(to as u32))
 }
@@ -248,7 +260,7 @@ fn fcntl(call: &mut Call) -> Answer {
         }),
         3 => Ok(file.flags().into()),
         4 => {
-            file.flags.store(file.flags() & !SETTABLE | argument as u32 & SETTABLE, Ordering::Relaxed);
+            file.set_flags(SETTABLE, argument as u32);
             Ok(0)
         }
         5..=7 | 36..=38 => super::locks::of_ranges(call, &file, command, argument),
@@ -262,7 +274,7 @@ fn fcntl(call: &mut Call) -> Answer {
         },
         // F_ADD_SEALS, F_GET_SEALS
         1033 if !file.can_write() => Err(EPERM),
-        1033 => super::memory::add_seals(&file.inode, argument as u32),
+        1033 => super::lengths::add_seals(&file.inode, argument as u32),
         1034 => match &file.inode.body {
             Body::Regular(content) => Ok(content.seals().into()),
             _ => Err(EINVAL),
@@ -285,7 +297,7 @@ fn ioctl(call: &mut Call) -> Answer {
         }
         (_, FIONBIO) => {
             let flag = if copies::read_half(argument)? == 0 { 0 } else { O_NONBLOCK };
-            file.flags.store(file.flags() & !O_NONBLOCK | flag, Ordering::Relaxed);
+            file.set_flags(O_NONBLOCK, flag);
             Ok(0)
         }
         (Body::Regular(content), FIONREAD) => {
@@ -315,7 +327,7 @@ fn ftruncate(call: &mut Call) -> Answer {
         _ => return Err(EINVAL),
     };
     super::input::check_file_limit(call, bytes)?;
-    super::memory::resize(&file.inode, content, bytes)?;
+    super::lengths::resize(&file.inode, content, bytes)?;
     file.inode.note_written();
     Ok(0)
 }
@@ -330,22 +342,10 @@ fn fallocate(call: &mut Call) -> Answer {
     }
     let end = offset.checked_add(bytes).filter(|end| bytes > 0 && *end <= i64::MAX as u64).ok_or(EINVAL)?;
     match (&file.inode.body, mode) {
-        (Body::Regular(content), 0) => {
-            if end > content.bytes() {
-                content.check_seals(end, false)?;
-            }
-            content.fill(offset..end)?;
-            if end > content.bytes() {
-                content.resize(end)?;
-            }
-            Ok(0)
+        (Body::Regular(content), 0 | KEEP_SIZE) => {
+            super::lengths::allocate(content, offset..end, mode == KEEP_SIZE).map(|()| 0)
         }
-        (Body::Regular(content), KEEP_SIZE) => content.fill(offset..end).map(|()| 0),
-        (Body::Regular(content), PUNCH_HOLE) => {
-            content.check_seals(0, true)?;
-            super::memory::punch(&file.inode, content, offset, bytes);
-            Ok(0)
-        }
+        (Body::Regular(content), PUNCH_HOLE) => super::lengths::punch(&file.inode, content, offset, bytes).map(|()| 0),
         (Body::Pipe(_), _) => Err(ESPIPE),
         (Body::Folder(_), _) => Err(EISDIR),
         _ => Err(EOPNOTSUPP),
@@ -362,7 +362,7 @@ fn pipe2(call: &mut Call) -> Answer {
     let inode = Inode::new(Body::Pipe(Pipe::new(false)), 0o600)?;
     let path = Path::new(try_format!("pipe:[{}]", inode.number)?)?;
     let (kept, closes_on_exec) = (flags & O_NONBLOCK, flags & O_CLOEXEC != 0);
-    let ends = [File::new(inode.clone(), kept, path.clone())?, File::new(inode, kept | O_WRONLY, path)?];
+    let ends = [File::new(inode.clone(), kept, path.clone())?, File::new(inode.clone(), kept | O_WRONLY, path)?];
     let mut numbers = [None; 2];
     let given = ends.into_iter().zip(&mut numbers).try_for_each(|(file, number)| {
         let given = call.process().files.with(|files| files.add(0, Descriptor { file, closes_on_exec }));
@@ -372,7 +372,10 @@ fn pipe2(call: &mut Call) -> Answer {
     let written = given.and_then(|()| places.try_for_each(|(at, number)| copies::write_half(at, *number as u32)));
     if written.is_err() {
         for number in numbers.into_iter().flatten() {
-            drop(call.process().files.with(|files| files.take(number)));
+            // Another thread may have closed it, and opened something else.
+            let is_own =
+                |files: &Descriptors| files.get(number).is_ok_and(|found| Arc::ptr_eq(&found.file.inode, &inode));
+            drop(call.process().files.with(|files| is_own(files).then(|| files.take(number))));
         }
     }
     written.map(|()| 0)

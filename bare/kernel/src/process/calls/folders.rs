@@ -8,6 +8,7 @@ use super::paths::inode_at;
 use super::{Call, Row};
 use crate::fallible::{Arc, List, try_text};
 use crate::files::inode::{Body, Inode};
+use crate::files::open::File;
 use crate::files::tree::path_of;
 use crate::process::copies;
 use crate::process::errno::*;
@@ -75,11 +76,16 @@ fn entries(inode: &Arc<Inode>, first: usize) -> Result<Vec<(u64, u32, String)>, 
 }
 
 fn getdents64(call: &mut Call) -> Answer {
-    /// The longest entry: its head, a name, and what fills it up.
-    const MOST: usize = 280;
     let [number, to, room, ..] = call.arguments;
     let file = used(call, number)?;
-    let first = file.position.with(|position| *position);
+    // Others that read on with this open file get what comes behind.
+    file.position.with(|position| list(&file, to, room, position))
+}
+
+fn list(file: &File, to: u64, room: u64, place: &mut u64) -> Answer {
+    /// The longest entry: its head, a name, and what fills it up.
+    const MOST: usize = 280;
+    let first = *place;
     let (mut at, mut position, mut is_full) = (to, first, false);
     while !is_full {
         let some = entries(&file.inode, position as usize)?;
@@ -106,6 +112,6 @@ fn getdents64(call: &mut Call) -> Answer {
             at += bytes;
         }
     }
-    file.position.with(|place| *place = position);
+    *place = position;
     Ok(at - to)
 }

@@ -141,12 +141,15 @@ fn set_limit(call: &Call, process: &Process, resource: u64, [soft, hard]: [u64; 
     if soft > hard {
         return Err(EINVAL);
     }
-    let is_raised = hard > process.limits.with(|limits| limits.0[which][1]);
     let may_raise = call.process().users.with(|users| users.is_root());
-    if which == resources::FILES && hard > MOST_FILES || is_raised && !may_raise {
-        return Err(EPERM);
-    }
-    process.limits.with(|limits| limits.0[which] = [soft, hard]);
+    process.limits.with(|limits| {
+        let is_raised = hard > limits.0[which][1];
+        if which == resources::FILES && hard > MOST_FILES || is_raised && !may_raise {
+            return Err(EPERM);
+        }
+        limits.0[which] = [soft, hard];
+        Ok(())
+    })?;
     if which == resources::FILES {
         process.files.with(|files| files.most = soft as usize);
     }

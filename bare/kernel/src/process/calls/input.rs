@@ -2,27 +2,22 @@
 
 use crate::fallible::Arc;
 
-use super::{Call, Row};
+use super::{Call, Row, piping, regular};
 use crate::facts::page_size;
 use crate::files::device::Device;
 use crate::files::inode::Body;
-use crate::files::open::{File, O_APPEND, O_NONBLOCK, O_PATH};
-use crate::files::pipe::Pipe;
+use crate::files::open::{File, O_NONBLOCK, O_PATH};
 use crate::files::text::Text;
-use crate::memory::frames;
 use crate::process::copies;
 use crate::process::errno::*;
 use crate::process::resources::FILE_BYTES;
-use crate::process::signals::{Info, SIGPIPE, SIGXFSZ};
-use crate::threads::waiters::wait;
+use crate::process::signals::{Info, SIGXFSZ};
 
 pub(super) const CALLS: &[Row] =
     &[(62, "lseek", lseek), (63, "read", read), (64, "write", write), (67, "pread64", pread), (68, "pwrite64", pwrite)];
 
 /// Bytes that go through the kernel at once.
 pub(super) const PART: usize = 4096;
-/// Bytes of the heap that others may want while a pipe grows.
-const ROOM: u64 = 64 << 10;
 /// The same of `/proc/self/pagemap`.
 const PAGEMAP_PART: u64 = 64 << 10;
 /// Bytes of one call.
@@ -73,7 +68,7 @@ fn check_place(file: &File, offset: Option<u64>) -> Result<(), Errno> {
 }
 
 /// Refuses what lies beyond all addresses, or beyond all offsets; how many bytes one call takes of it.
-fn check_range(address: u64, bytes: u64, offset: Option<u64>) -> Result<u64, Errno> {
+pub(super) fn check_range(address: u64, bytes: u64, offset: Option<u64>) -> Result<u64, Errno> {
     copies::check(address, usize::try_from(bytes).map_err(|_| EFAULT)?)?;
     let end = offset.unwrap_or(0).checked_add(bytes).filter(|end| *end <= i64::MAX as u64);
     end.map(|_| bytes.min(MOST_BYTES)).ok_or(EINVAL)
@@ -89,21 +84,9 @@ pub(super) fn read_at(file: &File, to: u64, bytes: u64, offset: Option<u64>, wai
     match &file.inode.body {
         Body::Folder(_) => Err(EISDIR),
         Body::Secret(_) => Err(EINVAL),
-        Body::Pipe(pipe) => read_pipe(pipe, to, bytes, waits && file.flags() & O_NONBLOCK == 0),
+        Body::Pipe(pipe) => piping::read(pipe, to, bytes, waits && file.flags() & O_NONBLOCK == 0),
         Body::Device(device) => give(to, bytes, |part| device.read(part)),
-        Body::Regular(content) => positioned(file, offset, |at| {
-            let (mut place, page) = (to, page_size().size_bytes());
-            let read = content.read(at, bytes, |mut part| {
-                // What a program has memory for, it gets.
-                while !part.is_empty() {
-                    let count = part.len().min((page - place % page) as usize);
-                    copies::write(place, &part[..count])?;
-                    (place, part) = (place + count as u64, &part[count..]);
-                }
-                Ok(())
-            });
-            if place > to { Ok(place - to) } else { read }
-        }),
+        Body::Regular(content) => regular::read(file, content, &[[to, bytes]], offset),
         Body::Made(made) if made.kind() == crate::files::inode::S_IFDIR => Err(EISDIR),
         Body::Made(made) => positioned(file, offset, |at| {
             if let Some(part) = made.part(at, bytes.min(PAGEMAP_PART)) {
@@ -163,30 +146,6 @@ fn positioned(file: &File, offset: Option<u64>, body: impl FnOnce(u64) -> Answer
     file.position.with(|position| body(*position).inspect(|done| *position += done))
 }
 
-pub(super) fn read_pipe(pipe: &Pipe, to: u64, bytes: u64, waits: bool) -> Answer {
-    let mut part = [0; PART];
-    let most = (bytes as usize).min(PART);
-    if most == 0 {
-        return Ok(0);
-    }
-    let mut done = 0;
-    while done < bytes {
-        let most = most.min((bytes - done) as usize);
-        let taken = match pipe.take(&mut part[..most]) {
-            Some(taken) => taken,
-            None if done > 0 => break,
-            None if !waits => return Err(EAGAIN),
-            None => wait(&[&pipe.waiters], None, || pipe.take(&mut part[..most])).map_err(|_| ERESTART)?,
-        };
-        if taken == 0 {
-            break;
-        }
-        copies::write(to + done, &part[..taken])?;
-        done += taken as u64;
-    }
-    Ok(done)
-}
-
 pub(super) fn write_at(call: &Call, file: &File, from: u64, bytes: u64, offset: Option<u64>) -> Answer {
     check_place(file, offset)?;
     if !file.can_write() {
@@ -195,7 +154,9 @@ pub(super) fn write_at(call: &Call, file: &File, from: u64, bytes: u64, offset: 
     let bytes = check_range(from, bytes, offset)?;
     match &file.inode.body {
         Body::Secret(_) => Err(EINVAL),
-        Body::Pipe(pipe) => write_pipe(call, file, pipe, bytes, true, |done, part| copies::read(part, from + done)),
+        Body::Pipe(pipe) => {
+            piping::write(call, file, pipe, bytes, piping::WHOLE, |done, part| copies::read(part, from + done))
+        }
         // Nobody looks at what goes there.
         Body::Device(device @ (Device::Null | Device::Zero | Device::Full)) => {
             copies::check(from, bytes as usize)?;
@@ -214,25 +175,7 @@ pub(super) fn write_at(call: &Call, file: &File, from: u64, bytes: u64, offset: 
             }
             Ok(done)
         }
-        Body::Regular(content) => content.write_alone(|| {
-            let end = (file.flags() & O_APPEND != 0).then(|| content.bytes());
-            if let (Some(end), None) = (end, offset) {
-                file.position.with(|position| *position = end);
-            }
-            let written = positioned(file, offset, |at| {
-                let mut place = from;
-                content.check_seals(at.saturating_add(bytes), true)?;
-                let bytes =
-                    bytes.min(check_file_limit(call, at.saturating_add(u64::from(bytes > 0)))?.saturating_sub(at));
-                content.write(at, bytes, |part| {
-                    copies::read(part, place)?;
-                    place += part.len() as u64;
-                    Ok(())
-                })
-            });
-            file.inode.note_written();
-            written
-        }),
+        Body::Regular(content) => regular::write(call, file, content, &[[from, bytes]], (offset, false)),
         Body::Made(made) if made.is_memory() => positioned(file, offset, |at| {
             let mut part = [0; PART];
             let part = &mut part[..bytes.min(PART as u64) as usize];
@@ -259,46 +202,6 @@ pub(super) fn check_file_limit(call: &Call, bytes: u64) -> Result<u64, Errno> {
     }
     call.thread.task().pending.add(SIGXFSZ, Info::of(0, call.process().number));
     Err(EFBIG)
-}
-
-/// Writes bytes to a pipe; `fill` gets them, from one on. Waits until all is in the pipe, or with `is_whole` not set, until something is.
-pub(super) fn write_pipe(
-    call: &Call,
-    file: &File,
-    pipe: &Pipe,
-    bytes: u64,
-    is_whole: bool,
-    mut fill: impl FnMut(u64, &mut [u8]) -> Result<(), Errno>,
-) -> Answer {
-    let is_open = file.flags() & O_NONBLOCK != 0;
-    let (mut part, mut done) = ([0; PART], 0);
-    while done < bytes {
-        let count = (bytes - done).min(PART as u64) as usize;
-        // What is in it is moved as it grows.
-        if !frames::has_spare(2 * (pipe.held() + PART) as u64 + ROOM) {
-            return if done > 0 { Ok(done) } else { Err(ENOMEM) };
-        }
-        fill(done, &mut part[..count])?;
-        let put = match pipe.put(&part[..count]) {
-            Some(put) => put,
-            None if (is_open || !is_whole) && done > 0 => break,
-            None if is_open => return Err(EAGAIN),
-            None => match wait(&[&pipe.waiters], None, || pipe.put(&part[..count])) {
-                Ok(put) => put,
-                Err(_) if done > 0 => break,
-                Err(_) => return Err(ERESTART),
-            },
-        };
-        let Some(put) = put else {
-            call.thread.task().pending.add(SIGPIPE, Info::of(0, call.process().number));
-            return if done > 0 { Ok(done) } else { Err(EPIPE) };
-        };
-        if put == 0 {
-            return if done > 0 { Ok(done) } else { Err(ENOMEM) };
-        }
-        done += put as u64;
-    }
-    Ok(done)
 }
 
 /// Moves bytes of a file; up to the end of the first page where a program has no more.

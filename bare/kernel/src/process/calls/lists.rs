@@ -2,8 +2,9 @@
 
 use alloc::vec::Vec;
 
-use super::input::{MOST_BYTES, file, offset, read_at, read_pipe, used, write_at, write_pipe};
-use super::{Call, Row};
+use super::input::{MOST_BYTES, file, offset, read_at, used, write_at};
+use super::piping::How;
+use super::{Call, Row, piping, regular};
 use crate::fallible::List;
 use crate::files::inode::Body;
 use crate::files::open::O_NONBLOCK;
@@ -60,13 +61,24 @@ fn for_each_buffer(call: &Call, mut each: impl FnMut(u64, u64, u64) -> Answer) -
 
 fn readv(call: &mut Call) -> Answer {
     let file = file(call, call.arguments[0])?;
+    if let (Body::Regular(content), true) = (&file.inode.body, file.can_read()) {
+        return regular::read(&file, content, &buffers(call)?, None);
+    }
     // What has been read is not kept from the program until there is more.
     for_each_buffer(call, |address, bytes, done| read_at(&file, address, bytes, None, done == 0))
 }
 
 fn writev(call: &mut Call) -> Answer {
+    write_list(call, None, false)
+}
+
+/// Writes a list at an offset, or where the file stands, or with `appends` at the end of a regular one.
+fn write_list(call: &Call, offset: Option<u64>, appends: bool) -> Answer {
     let file = file(call, call.arguments[0])?;
-    if let (Body::Pipe(pipe), true) = (&file.inode.body, file.can_write()) {
+    if let (Body::Regular(content), true) = (&file.inode.body, file.can_write()) {
+        return regular::write(call, &file, content, &buffers(call)?, (offset, appends));
+    }
+    if let (Body::Pipe(pipe), true, None) = (&file.inode.body, file.can_write(), offset) {
         let all = buffers(call)?;
         let bytes = all.iter().fold(0u64, |sum, [_, bytes]| sum.saturating_add(*bytes));
         // As one, as others see it.
@@ -80,22 +92,23 @@ fn writev(call: &mut Call) -> Answer {
                 part.copy_from_slice(&gathered[..bytes as usize]);
                 Ok(())
             };
-            return write_pipe(call, &file, pipe, bytes, true, fill);
+            return piping::write(call, &file, pipe, bytes, piping::WHOLE, fill);
         }
     }
-    for_each_buffer(call, |address, bytes, _| write_at(call, &file, address, bytes, None))
+    for_each_buffer(call, |address, bytes, done| write_at(call, &file, address, bytes, offset.map(|at| at + done)))
 }
 
 fn preadv(call: &mut Call) -> Answer {
     let at = offset(call.arguments[3])?.unwrap_or(0);
     let file = file(call, call.arguments[0])?;
+    if let (Body::Regular(content), true) = (&file.inode.body, file.can_read()) {
+        return regular::read(&file, content, &buffers(call)?, Some(at));
+    }
     for_each_buffer(call, |address, bytes, done| read_at(&file, address, bytes, Some(at + done), true))
 }
 
 fn pwritev(call: &mut Call) -> Answer {
-    let at = offset(call.arguments[3])?.unwrap_or(0);
-    let file = file(call, call.arguments[0])?;
-    for_each_buffer(call, |address, bytes, done| write_at(call, &file, address, bytes, Some(at + done)))
+    write_list(call, offset(call.arguments[3])?, false)
 }
 
 /// Flags of `preadv2` and `pwritev2` that ask for nothing that is not so: RWF_HIPRI, DSYNC, SYNC; and RWF_APPEND.
@@ -117,26 +130,29 @@ fn pwritev2(call: &mut Call) -> Answer {
     if flags & !(AS_EVER | APPEND) != 0 {
         return Err(EOPNOTSUPP);
     }
-    if flags & APPEND != 0 {
-        call.arguments[3] = file(call, call.arguments[0])?.inode.bytes();
-    }
-    if call.arguments[3] == HERE { writev(call) } else { pwritev(call) }
+    let offset = if call.arguments[3] == HERE { None } else { offset(call.arguments[3])? };
+    write_list(call, offset, flags & APPEND != 0)
 }
 
 /// Between a pipe and memory. What goes in is copied: what a program writes over it afterwards does not show.
 fn vmsplice(call: &mut Call) -> Answer {
     const KNOWN: u64 = 0xf;
+    const NONBLOCK: u64 = 2;
     let [number, _, _, flags, ..] = call.arguments;
     if flags & !KNOWN != 0 {
         return Err(EINVAL);
     }
     let file = used(call, number)?;
     let Body::Pipe(pipe) = &file.inode.body else { return Err(EBADF) };
+    let waits = flags & NONBLOCK == 0;
     for_each_buffer(call, |address, bytes, done| match (file.can_write(), bytes.min(MOST_BYTES)) {
         // A pipe that has something already is not waited for.
         (true, _) if done > 0 => Err(EAGAIN),
         (true, bytes) if copies::is_secret(address, bytes) => Err(EFAULT),
-        (true, bytes) => write_pipe(call, &file, pipe, bytes, false, |done, part| copies::read(part, address + done)),
-        (false, bytes) => read_pipe(pipe, address, bytes, file.flags() & O_NONBLOCK == 0 && done == 0),
+        (true, bytes) => {
+            let how = How { waits, is_whole: false };
+            piping::write(call, &file, pipe, bytes, how, |done, part| copies::read(part, address + done))
+        }
+        (false, bytes) => piping::read(pipe, address, bytes, waits && file.flags() & O_NONBLOCK == 0 && done == 0),
     })
 }

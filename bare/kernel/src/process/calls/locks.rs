@@ -6,7 +6,7 @@ use core::ops::RangeInclusive;
 use super::Call;
 use super::input::used;
 use crate::files::locks::{self, Held, Kind, LAST, Owner};
-use crate::files::open::File;
+use crate::files::open::{Descriptor, File};
 use crate::process::copies;
 use crate::process::errno::*;
 
@@ -59,7 +59,7 @@ pub(super) fn of_ranges(call: &Call, file: &Arc<File>, command: u64, address: u6
     if wanted.kind > NONE || command == GET && wanted.kind == NONE || is_of_file && wanted.process != 0 {
         return Err(EINVAL);
     }
-    let owner = if is_of_file { Owner::file(&**file) } else { Owner::table(&call.process().files) };
+    let owner = if is_of_file { Owner::file(&**file) } else { call.process().files.owner() };
     let is_exclusive = wanted.kind == EXCLUSIVE;
     let held = Held { owner, process: call.process().number, range: wanted.range()?, is_exclusive };
     if command == GET {
@@ -76,7 +76,18 @@ pub(super) fn of_ranges(call: &Call, file: &Arc<File>, command: u64, address: u6
     if wanted.kind == NONE {
         return locks::release(&file.inode, owner, held.range).map(|()| 0);
     }
-    if locks::take(&file.inode, Kind::Ranges, &held, command == WAIT)? { Ok(0) } else { Err(EAGAIN) }
+    if !locks::take(&file.inode, Kind::Ranges, &held, command == WAIT)? {
+        return Err(EAGAIN);
+    }
+    let is_same = |found: &Descriptor| Arc::ptr_eq(&found.file, file);
+    if is_of_file || call.process().files.with(|files| files.get(call.arguments[0]).is_ok_and(is_same)) {
+        return Ok(0);
+    }
+    // Another thread closed it meanwhile, and nobody would give this lock up any more.
+    if locks::release(&file.inode, owner, held.range).is_err() {
+        locks::forget(&file.inode, Kind::Ranges, owner);
+    }
+    Err(EBADF)
 }
 
 /// Says what is in the way.

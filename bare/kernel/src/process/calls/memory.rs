@@ -1,23 +1,22 @@
 //! Memory: `brk`, `mmap` and what follows from it.
 
-use crate::fallible::{Arc, Lossy, try_format};
-use core::ops::Range;
+use crate::fallible::{Lossy, try_format};
 
 use hardware::user::without_tag;
-use userspace::{AreaFlags, Backing, Place, Request, Rights, Source};
+use userspace::{AreaFlags, Backing, Kind, Place, Request, Rights, Source};
 use vmsa::LeafSize;
 
 use super::{Call, Row, input};
 use crate::facts::page_size;
-use crate::files::content::{Content, SEAL_FUTURE_WRITE, SEAL_GROW, SEAL_SEAL, SEAL_SHRINK, SEAL_WRITE};
+use crate::files::content::{SEAL_FUTURE_WRITE, SEAL_WRITE};
 use crate::files::device::Device;
 use crate::files::inode::{Body, Inode};
 use crate::files::open::{Descriptor, File, O_CLOEXEC, O_LARGEFILE, O_RDWR};
 use crate::files::secret::Secrets;
 use crate::memory::mapped::{Mapped, Path};
 use crate::memory::{current, folios, programs, promises};
+use crate::process::copies;
 use crate::process::errno::*;
-use crate::process::{copies, table};
 
 pub(super) const CALLS: &[Row] = &[
     (214, "brk", brk),
@@ -67,7 +66,7 @@ fn brk(call: &mut Call) -> Answer {
 }
 
 fn mmap(call: &mut Call) -> Answer {
-    let [address, bytes, protection, flags, number, offset] = call.arguments;
+    let [address, bytes, _, flags, number, offset] = call.arguments;
     if offset % page_size().size_bytes() != 0 {
         return Err(EINVAL);
     }
@@ -82,9 +81,25 @@ fn mmap(call: &mut Call) -> Answer {
         return Err(if file.is_some() { EINVAL } else { no_huge_pages(address, flags) });
     }
     let is_shared = is_shared(flags)?;
+    let populates = flags & (MAP_POPULATE | MAP_NONBLOCK) == MAP_POPULATE;
+    let Some(Body::Regular(content)) = file.as_ref().map(|file| &file.inode.body).filter(|_| is_shared) else {
+        return map(call, file.as_deref(), is_shared, populates);
+    };
+    // Nobody seals the file between the look at its seals and the mapping.
+    let start = content.alone(|| map(call, file.as_deref(), is_shared, false))?;
+    if populates {
+        // Pages that cannot be had are for faults to tell of.
+        let _ = call.process().space().populate(start, bytes, Kind::Read);
+    }
+    Ok(start)
+}
+
+/// Maps what is asked for.
+fn map(call: &Call, file: Option<&File>, is_shared: bool, populates: bool) -> Answer {
+    let [address, bytes, protection, flags, _, offset] = call.arguments;
     let flags = if promises::are_kept() { flags & !MAP_NORESERVE } else { flags };
     let source = match file {
-        Some(file) => file_source(&file, offset, protection, is_shared)?,
+        Some(file) => file_source(file, offset, protection, is_shared)?,
         None => Source::Anonymous,
     };
     let source = match source {
@@ -123,7 +138,6 @@ fn mmap(call: &mut Call) -> Answer {
     let wanted = pairs.into_iter().filter(|(flag, what)| is_wanted(*flag, *what)).map(|(_, what)| what);
     area |= wanted.collect();
     area.set(AreaFlags::SHARED, is_shared);
-    let populates = flags & (MAP_POPULATE | MAP_NONBLOCK) == MAP_POPULATE;
     let request = Request { place, bytes, rights: rights(protection), source, flags: area, populates };
     call.process().space().map(request).map_err(Errno::from)
 }
@@ -177,85 +191,41 @@ fn file_source(file: &File, offset: u64, protection: u64, is_shared: bool) -> Re
     Ok(Source::File { file: mapped, offset, most })
 }
 
-/// F_ADD_SEALS: none can be taken back.
-pub(super) fn add_seals(inode: &Arc<Inode>, seals: u32) -> Answer {
-    const KNOWN: u32 = SEAL_SEAL | SEAL_SHRINK | SEAL_GROW | SEAL_WRITE | SEAL_FUTURE_WRITE;
-    let Body::Regular(content) = &inode.body else { return Err(EINVAL) };
-    if seals & !KNOWN != 0 {
-        return Err(EINVAL);
-    }
-    if content.seals() & SEAL_SEAL != 0 {
-        return Err(EPERM);
-    }
-    if seals & SEAL_WRITE != 0 {
-        let mut is_written = false;
-        for space in table::all().filter_map(|process| process.try_space()) {
-            space.areas(&mut |area| {
-                let is_it = matches!(&area.backing, Backing::File { file, .. } if Arc::ptr_eq(&file.inode, inode));
-                is_written |= is_it && area.flags.contains(AreaFlags::SHARED) && area.most.contains(Rights::WRITE);
-            });
-        }
-        if is_written {
-            return Err(EBUSY);
-        }
-    }
-    content.set_seals(content.seals() | seals);
-    Ok(0)
-}
-
-/// Makes a file so long. What is cut off of it is mapped nowhere from then on.
-pub(super) fn resize(inode: &Arc<Inode>, content: &Content, bytes: u64) -> Result<(), Errno> {
-    content.check_seals(bytes, false)?;
-    let is_shorter = bytes < content.bytes();
-    content.resize(bytes)?;
-    if is_shorter {
-        forget_pages(inode, bytes.div_ceil(page_size().size_bytes())..u64::MAX, false);
-    }
-    Ok(())
-}
-
-/// Makes a hole in a file: whole pages go, and what is left of others is zeros.
-pub(super) fn punch(inode: &Arc<Inode>, content: &Content, offset: u64, bytes: u64) {
-    let (page, end) = (page_size().size_bytes(), offset.saturating_add(bytes));
-    let (first, last) = (offset.div_ceil(page), end / page);
-    if first >= last {
-        return content.clear(offset, bytes);
-    }
-    content.clear(offset, first * page - offset);
-    content.clear(last * page, end - last * page);
-    let gone = content.take(first..last);
-    forget_pages(inode, first..last, true);
-    drop(gone);
-}
-
-/// Has no program map what were pages of a file.
-fn forget_pages(inode: &Arc<Inode>, pages: Range<u64>, keeps_copies: bool) {
-    let file = Mapped { inode: inode.clone(), path: Path::Fixed("") };
-    let spaces = table::all().filter_map(|process| process.try_space());
-    spaces.for_each(|space| space.forget_file(&file, pages.clone(), keeps_copies));
-}
-
 /// Other pages of what an area maps already, which is shared.
 fn remap_file_pages(call: &mut Call) -> Answer {
     let [start, bytes, protection, first, flags, _] = call.arguments;
     let page = page_size().size_bytes();
     let (start, bytes) = (start & !(page - 1), bytes & !(page - 1));
     let end = start.checked_add(bytes).filter(|end| *end > start && protection == 0).ok_or(EINVAL)?;
-    let mut found = None;
-    call.process().space().areas(&mut |area| {
-        let is_it = area.start <= start && end <= area.end && area.most.contains(Rights::WRITE);
-        if is_it && area.flags.contains(AreaFlags::SHARED) {
-            found = Some(area.clone());
-        }
-    });
-    let area = found.ok_or(EINVAL)?;
-    let Backing::File { file, .. } = area.backing else { return Err(EINVAL) };
-    let source = Source::File { file, offset: first.checked_mul(page).ok_or(EINVAL)?, most: area.most };
-    let kept = AreaFlags::SHARED | AreaFlags::LOCKED | AreaFlags::SECRET | AreaFlags::DONT_DUMP;
-    let populates = flags & MAP_NONBLOCK == 0;
-    let (place, flags) = (Place::Fixed(start), area.flags & kept);
-    let request = Request { place, bytes, rights: area.rights, source, flags, populates };
-    Ok(call.process().space().map(request).map(|_| 0)?)
+    let find = || {
+        let mut found = None;
+        call.process().space().areas(&mut |area| {
+            let is_it = area.start <= start && end <= area.end && area.most.contains(Rights::WRITE);
+            if is_it && area.flags.contains(AreaFlags::SHARED) {
+                found = Some(area.clone());
+            }
+        });
+        found.ok_or(EINVAL)
+    };
+    let map = || {
+        let area = find()?;
+        let Backing::File { file, .. } = area.backing else { return Err(EINVAL) };
+        let source = Source::File { file, offset: first.checked_mul(page).ok_or(EINVAL)?, most: area.most };
+        let kept = AreaFlags::SHARED | AreaFlags::LOCKED | AreaFlags::SECRET | AreaFlags::DONT_DUMP;
+        let (place, flags) = (Place::Fixed(start), area.flags & kept);
+        let request = Request { place, bytes, rights: area.rights, source, flags, populates: false };
+        call.process().space().map(request).map_err(Errno::from)
+    };
+    let Backing::File { file, .. } = find()?.backing else { return Err(EINVAL) };
+    // The file may be written by all: nobody seals it meanwhile.
+    match &file.inode.body {
+        Body::Regular(content) => content.alone(map)?,
+        _ => map()?,
+    };
+    if flags & MAP_NONBLOCK == 0 {
+        let _ = call.process().space().populate(start, bytes, Kind::Read);
+    }
+    Ok(0)
 }
 
 fn munmap(call: &mut Call) -> Answer {

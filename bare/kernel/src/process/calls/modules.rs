@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::{Call, Row};
-use crate::files::inode::Body;
+use crate::files::inode::{Body, Running};
 use crate::memory::modules::{self, LoadError};
 use crate::process::copies;
 use crate::process::errno::*;
@@ -42,14 +42,16 @@ fn finit_module(call: &mut Call) -> Answer {
     if !file.can_read() {
         return Err(EBADF);
     }
+    let _running = Running::begin(&file.inode)?;
+    // As long as it is now: others may write it meanwhile.
     let mut object = room(content.bytes())?;
     let mut at = 0;
-    content.read(0, content.bytes(), |from| {
+    content.read(0, object.len() as u64, |from| {
         object[at..at + from.len()].copy_from_slice(from);
         at += from.len();
         Ok(())
     })?;
-    load(&object)
+    load(&object[..at])
 }
 
 fn load(object: &[u8]) -> Answer {

@@ -1,18 +1,16 @@
 //! Bytes that go from file to file, and not through a program: `sendfile`, `copy_file_range`, `splice`, `tee`.
 
 use crate::fallible::Arc;
-use alloc::vec::Vec;
 
-use super::input::{MOST_BYTES, PART, check_file_limit, file, write_pipe};
-use super::{Call, Row};
+use super::input::{MOST_BYTES, PART, check_file_limit, file};
+use super::piping::How;
+use super::{Call, Row, piping};
 use crate::files::device::Device;
 use crate::files::inode::Body;
 use crate::files::open::{File, O_APPEND, O_NONBLOCK};
 use crate::files::pipe::Pipe;
-use crate::memory::frames;
 use crate::process::copies;
 use crate::process::errno::*;
-use crate::threads::waiters::wait;
 
 pub(super) const CALLS: &[Row] =
     &[(71, "sendfile", sendfile), (76, "splice", splice), (77, "tee", tee), (285, "copy_file_range", copy_file_range)];
@@ -71,7 +69,7 @@ fn fetch(file: &File, offset: u64, to: &mut [u8]) -> Result<usize, Errno> {
 /// Writes to a file that is no pipe, at an offset where it has offsets.
 fn store(call: &Call, file: &File, offset: u64, from: &[u8]) -> Answer {
     match &file.inode.body {
-        Body::Regular(content) => content.write_alone(|| {
+        Body::Regular(content) => content.alone(|| {
             content.check_seals(offset + from.len() as u64, true)?;
             let most = check_file_limit(call, offset + 1)?.saturating_sub(offset).min(from.len() as u64);
             let mut done = 0;
@@ -93,7 +91,8 @@ fn store(call: &Call, file: &File, offset: u64, from: &[u8]) -> Answer {
 }
 
 fn put(call: &Call, file: &File, pipe: &Pipe, from: &[u8]) -> Answer {
-    write_pipe(call, file, pipe, from.len() as u64, false, |done, part| {
+    let how = How { waits: true, is_whole: false };
+    piping::write(call, file, pipe, from.len() as u64, how, |done, part| {
         part.copy_from_slice(&from[done as usize..][..part.len()]);
         Ok(())
     })
@@ -177,14 +176,9 @@ fn copy_file_range(call: &mut Call) -> Answer {
     Ok(done)
 }
 
-/// Waits until a pipe has something; how much of it was copied to `part`, and is there still.
-fn look(file: &File, pipe: &Pipe, part: &mut [u8], flags: u64) -> Result<usize, Errno> {
-    let waits = flags & NONBLOCK == 0 && file.flags() & O_NONBLOCK == 0;
-    match pipe.look(part) {
-        Some(count) => Ok(count),
-        None if !waits => Err(EAGAIN),
-        None => wait(&[&pipe.waiters], None, || pipe.look(part)).map_err(|_| ERESTART),
-    }
+/// Whether a call waits for a pipe.
+fn waits(file: &File, flags: u64) -> bool {
+    flags & NONBLOCK == 0 && file.flags() & O_NONBLOCK == 0
 }
 
 fn splice(call: &mut Call) -> Answer {
@@ -211,29 +205,26 @@ fn splice(call: &mut Call) -> Answer {
             if to.flags() & O_APPEND != 0 {
                 return Err(EINVAL);
             }
-            let done = in_parts(bytes, |done, part| {
-                // What there is goes, and nothing more is waited for.
-                let count = look(&from, source, part, if done > 0 { flags | NONBLOCK } else { flags })?;
+            // What there is goes, and nothing more is waited for.
+            let part = |done: u64, part: &mut [u8]| {
+                let count = source.look(0, part);
                 let moved = store(call, &to, place.offset + done, &part[..count])?;
                 source.take(&mut part[..moved as usize]);
                 Ok(moved)
-            })?;
+            };
+            let done = piping::with_source(source, waits(&from, flags), || in_parts(bytes, part))?;
             place.go_on(&to, done)?;
             Ok(done)
         }
         (_, Body::Pipe(pipe)) => {
             check()?;
             let at = At::read(&from, kept_from)?;
-            let done = in_parts(bytes.min(pipe.room() as u64), |done, part| {
-                let count = fetch(&from, at.offset + done, part)?;
-                if done > 0 && pipe.state.with(|state| state.room - state.bytes.len()) == 0 {
-                    return Ok(0);
-                }
-                if flags & NONBLOCK != 0 && pipe.state.with(|state| state.room == state.bytes.len()) {
-                    return Err(EAGAIN);
-                }
-                put(call, &to, pipe, &part[..count])
-            })?;
+            let part = |done: u64, part: &mut [u8]| match fetch(&from, at.offset + done, part)? {
+                0 => Ok(0),
+                count => piping::put(call, pipe, &part[..count]),
+            };
+            let done =
+                piping::with_target(pipe, waits(&to, flags), || in_parts(bytes.min(pipe.free().max(1) as u64), part))?;
             at.go_on(&from, done)?;
             Ok(done)
         }
@@ -257,28 +248,11 @@ fn tee(call: &mut Call) -> Answer {
     if !is_pipe(&from) || !is_pipe(&to) { Err(EINVAL) } else { move_or_copy(call, [&from, &to], bytes, flags, false) }
 }
 
-/// From pipe to pipe, as much as there is and as there is room for at once; what is only copied stays.
+/// From pipe to pipe; what is only copied stays.
 fn move_or_copy(call: &Call, [from, to]: [&Arc<File>; 2], bytes: u64, flags: u64, moves: bool) -> Answer {
     let (Body::Pipe(source), Body::Pipe(target)) = (&from.inode.body, &to.inode.body) else { return Err(EINVAL) };
     if core::ptr::eq(source, target) {
         return Err(EINVAL);
     }
-    let room = || target.state.with(|state| (state.room - state.bytes.len()) as u64);
-    let there = source.held().max(PART) as u64;
-    if !frames::has_spare(2 * there) {
-        return Err(ENOMEM);
-    }
-    let mut part = Vec::new();
-    part.try_reserve_exact(bytes.min(there) as usize).map_err(|_| ENOMEM)?;
-    part.resize(bytes.min(there) as usize, 0);
-    let count = look(from, source, &mut part, flags)?;
-    if room() == 0 && (flags & NONBLOCK != 0 || to.flags() & O_NONBLOCK != 0) {
-        return Err(EAGAIN);
-    }
-    let count = (count as u64).min(room().max(1)) as usize;
-    let done = put(call, to, target, &part[..count])?;
-    if moves {
-        source.take(&mut part[..done as usize]);
-    }
-    Ok(done)
+    piping::move_or_copy(call, [source, target], bytes, [waits(from, flags), waits(to, flags)], moves)
 }

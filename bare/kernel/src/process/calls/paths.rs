@@ -6,12 +6,11 @@ use core::sync::atomic::Ordering;
 use super::input::{file, used};
 use super::{Call, Row};
 use crate::files::device::Device;
-use crate::files::inode::{Body, Inode, S_IFCHR, S_IFIFO, S_IFMT, S_IFREG};
+use crate::files::inode::{Body, Inode, S_IFCHR, S_IFIFO, S_IFMT, S_IFREG, Writing};
 use crate::files::pipe::Pipe;
 use crate::files::tree::{Place, walk};
 use crate::process::copies;
 use crate::process::errno::*;
-use crate::process::exec;
 
 pub(super) const CALLS: &[Row] = &[
     (33, "mknodat", mknodat),
@@ -124,12 +123,7 @@ fn linkat(call: &mut Call) -> Answer {
         return Err(EPERM);
     }
     let to = walk_at(call, to_folder, &copies::read_path(to)?, false)?;
-    if inode.attributes.with(|attributes| attributes.links == 0 && !attributes.may_be_named) {
-        return Err(ENOENT);
-    }
-    to.create(&inode)?;
-    inode.attributes.with(|attributes| (attributes.links, attributes.may_be_named) = (attributes.links + 1, false));
-    Ok(0)
+    to.link(&inode).map(|()| 0)
 }
 
 fn renameat(call: &mut Call) -> Answer {
@@ -140,13 +134,10 @@ fn renameat(call: &mut Call) -> Answer {
     let from = walk_at(call, folder, &copies::read_path(path)?, false)?;
     let to = walk_at(call, to_folder, &copies::read_path(to)?, false)?;
     match flags {
-        0 => {}
-        NO_REPLACE if to.inode.is_some() => return Err(EEXIST),
-        NO_REPLACE => {}
-        EXCHANGE => return from.exchange(&to).map(|()| 0),
-        _ => return Err(EINVAL),
+        0 | NO_REPLACE => from.rename(&to, flags == 0).map(|()| 0),
+        EXCHANGE => from.exchange(&to).map(|()| 0),
+        _ => Err(EINVAL),
     }
-    from.rename(&to).map(|()| 0)
 }
 
 fn truncate(call: &mut Call) -> Answer {
@@ -156,8 +147,10 @@ fn truncate(call: &mut Call) -> Answer {
     }
     let inode = inode_at(call, AT_FDCWD.into(), path, 0)?;
     match &inode.body {
-        Body::Regular(_) if exec::is_running(&inode) => return Err(ETXTBSY),
-        Body::Regular(content) => super::memory::resize(&inode, content, bytes)?,
+        Body::Regular(content) => {
+            let _writing = Writing::begin(&inode)?;
+            super::lengths::resize(&inode, content, bytes)?;
+        }
         Body::Folder(_) => return Err(EISDIR),
         _ => return Err(EINVAL),
     }

@@ -9,11 +9,11 @@ use kerncore::stops::News;
 use super::{Call, NO_ANSWER, Row};
 use crate::facts::page_size;
 use crate::fallible::List;
-use crate::process::copies;
 use crate::process::errno::*;
 use crate::process::exec::{self, Wanted};
 use crate::process::signals::SIGCHLD;
 use crate::process::table::{self, Process};
+use crate::process::{copies, family};
 use crate::threads::dispatcher;
 use crate::threads::waiters::wait;
 
@@ -37,13 +37,13 @@ pub(super) const CALLS: &[Row] = &[
 const LONGEST_TEXT: u64 = 32;
 /// Leaves EL0 for good: the thread ends when the call has been answered.
 fn exit(call: &mut Call) -> Answer {
-    let process = call.process();
-    let status = (call.arguments[0] as i32 & 0xff) << 8;
-    match process.life.with(|life| life.threads.len()) {
-        1 => {
-            process.end(status);
-        }
-        _ => call.thread.task().is_over.store(true, Ordering::Relaxed),
+    let (process, status) = (call.process(), (call.arguments[0] as i32 & 0xff) << 8);
+    let is_last = process.life.with(|life| {
+        call.thread.task().is_over.store(true, Ordering::Release);
+        life.threads.iter().all(|thread| thread.task().is_over())
+    });
+    if is_last {
+        process.end(status);
     }
     Ok(0)
 }
@@ -83,18 +83,20 @@ fn setpgid(call: &mut Call) -> Answer {
     if (group as i32) < 0 {
         return Err(EINVAL);
     }
-    let process = named(call, number)?;
-    if process.number != call.process().number && process.parent() != call.process().number {
-        return Err(ESRCH);
-    }
-    let group = if group as i32 == 0 { process.number } else { group as i32 };
-    let session = process.life.with(|life| life.session);
-    let is_there = |one: &Arc<Process>| one.life.with(|life| life.group == group && life.session == session);
-    if session == process.number || group != process.number && !table::all().any(|one| is_there(&one)) {
-        return Err(EPERM);
-    }
-    process.life.with(|life| life.group = group);
-    Ok(0)
+    family::FAMILY.with(|()| {
+        let process = named(call, number)?;
+        if process.number != call.process().number && process.parent() != call.process().number {
+            return Err(ESRCH);
+        }
+        let group = if group as i32 == 0 { process.number } else { group as i32 };
+        let session = process.life.with(|life| life.session);
+        let is_there = |one: &Arc<Process>| one.life.with(|life| life.group == group && life.session == session);
+        if session == process.number || group != process.number && !table::all().any(|one| is_there(&one)) {
+            return Err(EPERM);
+        }
+        process.life.with(|life| life.group = group);
+        Ok(0)
+    })
 }
 
 fn getpgid(call: &mut Call) -> Answer {
@@ -108,11 +110,13 @@ fn getsid(call: &mut Call) -> Answer {
 fn setsid(call: &mut Call) -> Answer {
     let process = call.process();
     let number = process.number;
-    if table::all().any(|one| one.life.with(|life| life.group == number)) {
-        return Err(EPERM);
-    }
-    process.life.with(|life| (life.group, life.session) = (number, number));
-    Ok(number as u64)
+    family::FAMILY.with(|()| {
+        if table::all().any(|one| one.life.with(|life| life.group == number)) {
+            return Err(EPERM);
+        }
+        process.life.with(|life| (life.group, life.session) = (number, number));
+        Ok(number as u64)
+    })
 }
 
 fn execve(call: &mut Call) -> Answer {
@@ -148,7 +152,7 @@ fn wait_for(
     let process = call.process();
     let wants = |which: u64| options & which != 0;
     let news = |child: &Process| match child.life.with(|life| life.is_told.then_some(life.status.unwrap_or(0))) {
-        Some(status) => wants(WEXITED).then_some(News::Over(status)),
+        Some(status) => (wants(WEXITED) && (wants(WNOWAIT) || child.claim())).then_some(News::Over(status)),
         None => child.stops.news(wants(WSTOPPED), wants(WCONTINUED), wants(WNOWAIT)),
     };
     let is_of_kind = |child: &Process| {
@@ -158,7 +162,8 @@ fn wait_for(
     let look = || {
         let mut has_some = false;
         let found = process.telling.with(|()| {
-            let mut children = process.children().filter(|child| is_meant(child) && is_of_kind(child));
+            let is_one = |child: &Arc<Process>| is_meant(child) && is_of_kind(child) && !child.is_claimed();
+            let mut children = process.children().filter(is_one);
             children.find_map(|child| {
                 has_some = true;
                 news(&child).map(|news| (child, news))

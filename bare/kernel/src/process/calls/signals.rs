@@ -8,7 +8,7 @@ use super::time::deadline;
 use super::{Call, NO_ANSWER, Row};
 use crate::process::errno::*;
 use crate::process::signals::{Action, Info, SA_KNOWN, SI_TKILL, SIGKILL, SIGSTOP, SS_ONSTACK, Signal};
-use crate::process::{alarms, copies, sending, signal_frame, table};
+use crate::process::{alarms, copies, family, sending, signal_frame, table};
 use crate::threads::waiters::{Interrupted, wait};
 
 pub(super) const CALLS: &[Row] = &[
@@ -63,12 +63,18 @@ fn kill(call: &mut Call) -> Answer {
         -1 => process.number != table::INIT && process.number != own,
         group => process.life.with(|life| life.group) == group,
     };
-    let mut is_sent = false;
-    for process in table::all().filter(is_meant) {
-        is_sent = true;
-        signal.into_iter().for_each(|signal| process.send(signal, Info::of(0, own)));
-    }
-    if is_sent { Ok(0) } else { Err(ESRCH) }
+    // A child that comes meanwhile is among them, or its parent has been sent the signal before, and forks anew.
+    family::FAMILY.with(|()| {
+        let mut is_sent = false;
+        for process in table::all().filter(is_meant) {
+            is_sent = true;
+            if let Some(signal) = signal {
+                process.life.with(|life| life.sent_to_group += 1);
+                process.send(signal, Info::of(0, own));
+            }
+        }
+        if is_sent { Ok(0) } else { Err(ESRCH) }
+    })
 }
 
 fn send_to_thread(call: &Call, number: u64, which: u64, process: Option<u64>, info: Option<Info>) -> Answer {

@@ -135,7 +135,7 @@ fn restartable(answer: Answer, may_restart: bool) -> Answer {
 
 /// FUTEX_WAKE_OP: changes a second word, wakes who waits for the first, and, by what the second was, who waits for that.
 fn wake_operation(call: &Call, [place, other]: [Place; 2]) -> Answer {
-    let [_, _, first, second_count, second, encoded] = call.arguments;
+    let [_, _, first, second_count, _, encoded] = call.arguments;
     let process = call.process();
     let encoded = encoded as u32;
     futex::check(process, Place { is_shared: false, ..other })?;
@@ -145,28 +145,24 @@ fn wake_operation(call: &Call, [place, other]: [Place; 2]) -> Answer {
     if operation > 4 {
         return Err(ENOSYS);
     }
-    let old = copies::change_half(second, |old| {
-        Some(match operation {
-            0 => operand,
-            1 => old.wrapping_add(operand),
-            2 => old | operand,
-            3 => old & !operand,
-            _ => old ^ operand,
-        })
-    })?;
-    let is_so = match encoded >> 24 & 15 {
-        0 => old as i32 == compared,
-        1 => old as i32 != compared,
-        2 => (old as i32) < compared,
-        3 => old as i32 <= compared,
-        4 => old as i32 > compared,
-        5 => old as i32 >= compared,
-        _ => return Err(ENOSYS),
+    let change = |old: u32| match operation {
+        0 => operand,
+        1 => old.wrapping_add(operand),
+        2 => old | operand,
+        3 => old & !operand,
+        _ => old ^ operand,
     };
-    let [first, second_count] = [first, second_count].map(|count| (count as i32).max(1) as usize);
-    let woken = futex::wake(process, place, first, u32::MAX);
-    let more = if is_so { futex::wake(process, other, second_count, u32::MAX) } else { 0 };
-    Ok((woken + more) as u64)
+    let is_so = |old: u32| match encoded >> 24 & 15 {
+        0 => Ok(old as i32 == compared),
+        1 => Ok(old as i32 != compared),
+        2 => Ok((old as i32) < compared),
+        3 => Ok(old as i32 <= compared),
+        4 => Ok(old as i32 > compared),
+        5 => Ok(old as i32 >= compared),
+        _ => Err(ENOSYS),
+    };
+    let most = [first, second_count].map(|count| (count as i32).max(1) as usize);
+    futex::change_and_wake(process, [place, other], most, change, is_so)
 }
 
 /// Every thread that runs has done what it did before, and its sequences are over, once this returns.

@@ -1,0 +1,94 @@
+//! Files that are made shorter or longer, get holes, and are sealed: each as one step for who writes them or maps them ([`Content::alone`]).
+
+use core::ops::Range;
+
+use userspace::{AreaFlags, Backing, Rights};
+
+use crate::facts::page_size;
+use crate::fallible::Arc;
+use crate::files::content::{Content, SEAL_FUTURE_WRITE, SEAL_GROW, SEAL_SEAL, SEAL_SHRINK, SEAL_WRITE};
+use crate::files::inode::{Body, Inode};
+use crate::memory::mapped::{Mapped, Path};
+use crate::process::errno::*;
+use crate::process::family;
+
+/// F_ADD_SEALS: none can be taken back.
+pub(super) fn add_seals(inode: &Arc<Inode>, seals: u32) -> Answer {
+    const KNOWN: u32 = SEAL_SEAL | SEAL_SHRINK | SEAL_GROW | SEAL_WRITE | SEAL_FUTURE_WRITE;
+    let Body::Regular(content) = &inode.body else { return Err(EINVAL) };
+    if seals & !KNOWN != 0 {
+        return Err(EINVAL);
+    }
+    content.alone(|| {
+        if content.seals() & SEAL_SEAL != 0 {
+            return Err(EPERM);
+        }
+        if seals & SEAL_WRITE != 0 && may_be_written_by_all(inode) {
+            return Err(EBUSY);
+        }
+        content.set_seals(content.seals() | seals);
+        Ok(0)
+    })
+}
+
+/// Whether a program maps it to be written by all, or may do so by `mprotect`.
+fn may_be_written_by_all(inode: &Arc<Inode>) -> bool {
+    let mut is_written = false;
+    family::for_each_space(|space| {
+        space.areas(&mut |area| {
+            let is_it = matches!(&area.backing, Backing::File { file, .. } if Arc::ptr_eq(&file.inode, inode));
+            is_written |= is_it && area.flags.contains(AreaFlags::SHARED) && area.most.contains(Rights::WRITE);
+        });
+    });
+    is_written
+}
+
+/// Makes a file so long. What is cut off of it is mapped nowhere from then on.
+pub(super) fn resize(inode: &Arc<Inode>, content: &Content, bytes: u64) -> Result<(), Errno> {
+    content.alone(|| {
+        content.check_seals(bytes, false)?;
+        let is_shorter = bytes < content.bytes();
+        content.resize(bytes)?;
+        if is_shorter {
+            forget_pages(inode, bytes.div_ceil(page_size().size_bytes())..u64::MAX, false);
+        }
+        Ok(())
+    })
+}
+
+/// Has pages for a range of a file, which is made longer for that, unless it `keeps_size`.
+pub(super) fn allocate(content: &Content, range: Range<u64>, keeps_size: bool) -> Result<(), Errno> {
+    content.alone(|| {
+        let is_beyond = range.end > content.bytes();
+        if is_beyond {
+            content.check_seals(range.end, false)?;
+        }
+        content.fill(range.clone())?;
+        if is_beyond && !keeps_size { content.resize(range.end) } else { Ok(()) }
+    })
+}
+
+/// Makes a hole in a file: whole pages go, and what is left of others is zeros.
+pub(super) fn punch(inode: &Arc<Inode>, content: &Content, offset: u64, bytes: u64) -> Result<(), Errno> {
+    content.alone(|| {
+        content.check_seals(0, true)?;
+        let (page, end) = (page_size().size_bytes(), offset.saturating_add(bytes));
+        let (first, last) = (offset.div_ceil(page), end / page);
+        if first >= last {
+            content.clear(offset, bytes);
+            return Ok(());
+        }
+        content.clear(offset, first * page - offset);
+        content.clear(last * page, end - last * page);
+        let gone = content.take(first..last);
+        forget_pages(inode, first..last, true);
+        drop(gone);
+        Ok(())
+    })
+}
+
+/// Has no program map what were pages of a file.
+fn forget_pages(inode: &Arc<Inode>, pages: Range<u64>, keeps_copies: bool) {
+    let file = Mapped { inode: inode.clone(), path: Path::Fixed("") };
+    family::for_each_space(|space| space.forget_file(&file, pages.clone(), keeps_copies));
+}

@@ -1,0 +1,24 @@
+//! What is so of several processes at once: whose children they are, their groups, and that each address space is known.
+
+use super::space::Space;
+use super::table::all;
+use crate::fallible::Arc;
+use crate::threads::mutex::Mutex;
+use crate::threads::parted::Parted;
+
+/// Had by whoever changes which processes there are, whose children they are, and their groups: what was looked at stays so until it has been
+/// acted on.
+pub(crate) static FAMILY: Mutex<()> = Mutex::new(());
+
+/// Had in part while an address space is made of another, and is not in the table yet.
+static SPACES: Parted<()> = Parted::new(());
+
+/// Gives `each` all address spaces. None is copied meanwhile, so that there is none that has what was there before and is not given.
+pub(crate) fn for_each_space(each: impl FnMut(Arc<dyn Space>)) {
+    SPACES.with(|()| all().filter_map(|process| process.try_space()).for_each(each));
+}
+
+/// Runs `body`, which copies an address space and puts the process that has the copy into the table.
+pub(crate) fn with_new_space<T>(body: impl FnOnce() -> T) -> T {
+    SPACES.with_part(hardware::per_cpu::index(), |()| body())
+}
