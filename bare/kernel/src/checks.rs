@@ -28,16 +28,9 @@ pub(crate) use one_page::find_room;
 
 use crate::facts::facts;
 use crate::report::console::say;
-use crate::report::json;
 use crate::report::times::{self, Step};
+use crate::report::{json, outcome};
 use crate::stress;
-
-/// How the checks ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Outcome {
-    pub(crate) failed: usize,
-    pub(crate) checks: usize,
-}
 
 /// A check: whether it passed. What it writes to its detail is printed either way.
 type Check = fn(&mut Detail) -> bool;
@@ -81,8 +74,8 @@ const STRESS: (&str, Check) = ("a stress leaves the linear map as it was", |deta
 /// Last of all.
 const MOMENTS: (&str, Check) = ("the linear map is changed at every moment of boot", moments::passed);
 
-/// Runs every check and prints its verdict.
-pub(crate) fn run_all() -> Outcome {
+/// Runs every check and prints how it went.
+pub(crate) fn run_all() {
     say!("# checks");
     let has_late = facts().options.late_cpus.is_some_and(|late| late > 0);
     let has_deaf = (1..MAX_CPUS).any(deaf::is_deaf);
@@ -102,8 +95,7 @@ pub(crate) fn run_all() -> Outcome {
         if checks == 1 {
             times::record(Step::FirstCheck);
         }
-        say!("check {name}: {} ({detail})", if is_ok { "ok" } else { "FAILED" });
+        outcome::note(name, is_ok, detail);
     }
-    json::checks(all.zip(passed).map(|((name, _), is_ok)| (*name, is_ok)));
-    Outcome { failed: checks - passed.iter().filter(|is_ok| **is_ok).count(), checks }
+    json::checks("checks", all.zip(passed).map(|((name, _), is_ok)| (*name, is_ok)));
 }

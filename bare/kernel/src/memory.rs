@@ -15,6 +15,7 @@ pub(crate) mod hidden_pages;
 pub(crate) mod holder;
 pub(crate) mod kernel_table;
 pub(crate) mod layout;
+pub(crate) mod ledger;
 pub(crate) mod linear_map;
 pub(crate) mod mapped;
 pub(crate) mod modules;

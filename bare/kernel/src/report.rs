@@ -8,6 +8,7 @@ pub(crate) mod fault;
 pub(crate) mod finish;
 pub(crate) mod json;
 mod meminfo;
+pub(crate) mod outcome;
 pub(crate) mod proc_text;
 pub(crate) mod ring;
 pub(crate) mod sections;

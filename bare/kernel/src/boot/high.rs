@@ -17,8 +17,7 @@ use crate::cpus::{calls, parking, start, walkers};
 use crate::facts::{self, Facts, page_size};
 use crate::memory::pages::{self, Absent};
 use crate::memory::{coming, hidden_pages, kernel_table, linear_map, ranges, unneeded};
-use crate::process::first::{self, Ended};
-use crate::report::console::say;
+use crate::process::first;
 use crate::report::finish::{Status, finish, finish_with, refuse};
 use crate::report::times::{self, Step};
 use crate::report::{conflicts, console, counters, sections};
@@ -70,32 +69,26 @@ pub(crate) extern "C" fn main(_: u64) -> ! {
     sections::summary();
     measure::run();
     stress::run(&facts.options);
-    let outcome = checks::run_all();
+    checks::run_all();
     let ended = init();
     times::record(Step::Checks);
     counters::print();
     conflicts::print();
     sections::times();
-    let status = sections::verdict(outcome);
-    match ended {
-        Some(Ended::With(value)) if status == Status::Passed => finish_with(value.into()),
-        Some(Ended::Not) => finish(Status::Failed),
-        _ => finish(status),
+    match (sections::verdict(), ended) {
+        (Status::Passed, Some(value)) => finish_with(value.into()),
+        (status, _) => finish(status),
     }
 }
 
-/// Runs the first program, if one is asked for.
-fn init() -> Option<Ended> {
+/// Runs the first program, if one is asked for. What it ended with.
+fn init() -> Option<u8> {
     let facts = facts::facts();
     let (start, bytes) = facts.options.init?;
     let address = facts.linear.address(facts.command_line.start).bits() + u64::from(start);
     // SAFETY: the device tree's command line, in which the word was found; the linear map has it, and nobody writes it.
     let text = unsafe { slice::from_raw_parts(address as *const u8, bytes as usize) };
-    let ended = first::run_first(core::str::from_utf8(text).unwrap_or_default());
-    if let Ended::With(status) = ended {
-        say!("init: ended with status {status}");
-    }
-    Some(ended)
+    first::run_first(core::str::from_utf8(text).unwrap_or_default())
 }
 
 /// Unmaps what is not there, lest speculation reads it. An error has the range that shares a leaf with memory in use.

@@ -246,14 +246,18 @@ impl Inode {
         }
     }
 
-    /// Blocks of 512 bytes that it has.
-    pub(crate) fn blocks(&self) -> u64 {
-        let pages = match &self.body {
+    /// Pages that it has.
+    pub(super) fn pages(&self) -> u64 {
+        match &self.body {
             Body::Regular(content) => content.pages(),
             Body::Secret(secrets) => secrets.pages(),
             _ => 0,
-        };
-        pages * (crate::facts::page_size().size_bytes() / 512)
+        }
+    }
+
+    /// Blocks of 512 bytes that it has.
+    pub(crate) fn blocks(&self) -> u64 {
+        self.pages() * (crate::facts::page_size().size_bytes() / 512)
     }
 
     pub(crate) fn note_written(&self) {

@@ -7,14 +7,13 @@ use super::device::Device;
 use super::inode::{Body, Inode, S_IFCHR, S_IFDIR, S_IFLNK, S_IFMT, S_IFREG};
 use super::proc::Proc;
 use super::sys;
-use super::tree::{self, root, walk};
+use super::tree::{root, walk};
 use crate::fallible::{Arc, Lossy, try_format, try_text};
 use crate::process::errno::{EEXIST, EINVAL, ENOSPC, Errno};
 use crate::report::console::say;
 
 /// Fills the tree.
-pub(crate) fn fill(archive: &[u8]) -> Result<(), Errno> {
-    tree::start()?;
+pub(crate) fn fill(archive: &[u8]) {
     let mut linked = Map::new();
     for entry in Entries::new(archive) {
         match entry {
@@ -50,7 +49,6 @@ pub(crate) fn fill(archive: &[u8]) -> Result<(), Errno> {
         }
         let _ = walk(&root(), path, false).and_then(|place| place.create(&made));
     }
-    Ok(())
 }
 
 fn put_device(name: &str, device: Device) -> Result<(), Errno> {

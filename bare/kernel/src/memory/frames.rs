@@ -12,7 +12,7 @@ use spin::Once;
 use vmsa::PhysAddr;
 
 use crate::facts::{facts, page_size};
-use crate::memory::{pages, ranges};
+use crate::memory::{folios, pages, ranges};
 
 /// Pages that only the kernel itself may still take: what it needs to go on when programs have taken the rest.
 const KEPT_BYTES: u64 = 8 << 20;
@@ -36,6 +36,8 @@ static ZEROS: Once<PhysAddr> = Once::new();
 const ZEROS_PART: u64 = 16;
 /// Pages that are counted now.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
+/// Those of them that are tables of programs.
+static TABLES: AtomicU64 = AtomicU64::new(0);
 static KEPT: AtomicU64 = AtomicU64::new(0);
 
 /// Pages can be counted from now on. Whether there is memory for it.
@@ -110,6 +112,17 @@ pub(crate) fn take_folio(order: u32) -> Option<PhysAddr> {
     counted.counts.take_folio(place, order);
     TAKEN.fetch_add(1 << order, Ordering::Relaxed);
     Some(first)
+}
+
+/// A page for a table of a program's.
+pub(crate) fn take_table() -> Option<PhysAddr> {
+    take().inspect(|_| _ = TABLES.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Takes back what [`take_table`] gave out.
+pub(crate) fn release_table(table: PhysAddr) {
+    TABLES.fetch_sub(1, Ordering::Relaxed);
+    release(table);
 }
 
 /// One has a page that was not taken here, and gives it back elsewhere.
@@ -205,6 +218,16 @@ pub(crate) fn zeros(order: u32) -> Option<PhysAddr> {
 /// Bytes of pages that programs and files have.
 pub(crate) fn taken_bytes() -> u64 {
     TAKEN.load(Ordering::Relaxed) * page_size().size_bytes()
+}
+
+/// Pages that are tables of programs.
+pub(crate) fn tables() -> u64 {
+    TABLES.load(Ordering::Relaxed)
+}
+
+/// Pages of zeros beside [`zero_frame`].
+pub(crate) fn pages_of_zeros() -> u64 {
+    ZEROS.get().map_or(0, |_| 1 << folios::block())
 }
 
 /// The bytes of a page by the linear map. A program that has it mapped may change them meanwhile: for copies alone.

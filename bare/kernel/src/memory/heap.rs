@@ -35,7 +35,17 @@ struct Free {
 }
 
 /// For each size the pages in which something is free.
-struct Sizes([*mut Head; SIZES]);
+struct Sizes {
+    pages: [*mut Head; SIZES],
+    objects: Objects,
+}
+
+/// Objects of each size that shares pages, and pages of larger ones.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Objects {
+    pub(crate) shared: [u32; SIZES],
+    pub(crate) pages_of_larger: u32,
+}
 
 // SAFETY: what the pointers lead to is the heap's alone, and reached under its lock.
 unsafe impl Send for Sizes {}
@@ -44,12 +54,28 @@ struct Heap;
 
 #[global_allocator]
 static HEAP: Heap = Heap;
-static OBJECTS: Lock<Sizes> = Lock::new(Sizes([ptr::null_mut(); SIZES]));
+static OBJECTS: Lock<Sizes> =
+    Lock::new(Sizes { pages: [ptr::null_mut(); SIZES], objects: Objects { shared: [0; SIZES], pages_of_larger: 0 } });
 static BYTES: AtomicU64 = AtomicU64::new(0);
 
 /// Bytes of pages that the heap has.
 pub(crate) fn bytes() -> u64 {
     BYTES.load(Ordering::Relaxed)
+}
+
+/// What the heap holds.
+pub(crate) fn objects() -> Objects {
+    OBJECTS.with(|sizes| sizes.objects)
+}
+
+impl Objects {
+    /// What there is more of than `before`: bytes of an object, and how many.
+    pub(crate) fn beyond(&self, before: &Self) -> impl Iterator<Item = (u64, u32)> {
+        let larger = (page_size().size_bytes(), self.pages_of_larger, before.pages_of_larger);
+        let shared = self.shared.iter().zip(before.shared).zip(SMALLEST..);
+        let shared = shared.map(|((now, before), shift)| (1 << shift, *now, before));
+        shared.chain([larger]).filter(|(_, now, before)| now > before).map(|(bytes, now, before)| (bytes, now - before))
+    }
 }
 
 /// log2 of the size of an object for this layout.
@@ -77,13 +103,24 @@ fn give_pages(block: *mut u8, order: usize) {
     pages::free(PhysAddr::new((block as u64).wrapping_sub(facts().linear.offset())), order);
 }
 
+fn take_larger(order: usize) -> *mut u8 {
+    let Some(block) = take_pages(order) else { return ptr::null_mut() };
+    OBJECTS.with(|sizes| sizes.objects.pages_of_larger += 1 << order);
+    block
+}
+
+fn give_larger(block: *mut u8, order: usize) {
+    OBJECTS.with(|sizes| sizes.objects.pages_of_larger -= 1 << order);
+    give_pages(block, order);
+}
+
 // SAFETY: blocks come from the page allocator, which gives each out once; objects lie in such blocks, on multiples of their size.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let shift = shift(layout);
         match is_shared(shift) {
             true => OBJECTS.with(|sizes| sizes.take(shift)),
-            false => take_pages(order(shift)).unwrap_or(ptr::null_mut()),
+            false => take_larger(order(shift)),
         }
     }
 
@@ -92,7 +129,7 @@ unsafe impl GlobalAlloc for Heap {
         match is_shared(shift) {
             // SAFETY: the caller gives back what `alloc` gave out with this layout.
             true => OBJECTS.with(|sizes| unsafe { sizes.give(object, shift) }),
-            false => give_pages(object, order(shift)),
+            false => give_larger(object, order(shift)),
         }
     }
 }
@@ -100,16 +137,17 @@ unsafe impl GlobalAlloc for Heap {
 impl Sizes {
     fn take(&mut self, shift: u32) -> *mut u8 {
         let list = (shift - SMALLEST) as usize;
-        if self.0[list].is_null() {
+        if self.pages[list].is_null() {
             let Some(page) = take_pages(0) else { return ptr::null_mut() };
-            self.0[list] = fill(page, shift);
+            self.pages[list] = fill(page, shift);
         }
         // SAFETY: pages in the list have a head and a free object, and are reached under the lock alone.
-        let head = unsafe { &mut *self.0[list] };
+        let head = unsafe { &mut *self.pages[list] };
         let object = head.free;
         // SAFETY: a free object holds its successor.
         head.free = unsafe { (*object).next };
         head.used += 1;
+        self.objects.shared[list] += 1;
         if head.free.is_null() {
             self.unlink(head);
         }
@@ -129,6 +167,7 @@ impl Sizes {
         unsafe { object.write(Free { next: head.free }) };
         head.free = object;
         head.used -= 1;
+        self.objects.shared[(shift - SMALLEST) as usize] -= 1;
         if was_full {
             self.link(head, shift);
         }
@@ -139,7 +178,7 @@ impl Sizes {
     }
 
     fn link(&mut self, head: &mut Head, shift: u32) {
-        let first = &mut self.0[(shift - SMALLEST) as usize];
+        let first = &mut self.pages[(shift - SMALLEST) as usize];
         (head.previous, head.next) = (ptr::null_mut(), *first);
         // SAFETY: what is in the list is a head, or null.
         if let Some(next) = unsafe { first.as_mut() } {
@@ -152,7 +191,7 @@ impl Sizes {
         // SAFETY: neighbours in the list are heads, or null.
         match unsafe { head.previous.as_mut() } {
             Some(previous) => previous.next = head.next,
-            None => self.0[(head.shift - SMALLEST) as usize] = head.next,
+            None => self.pages[(head.shift - SMALLEST) as usize] = head.next,
         }
         // SAFETY: as above.
         if let Some(next) = unsafe { head.next.as_mut() } {

@@ -166,17 +166,29 @@ fn leave_no_empty_list(loaded: &mut Vec<Loaded>) {
     }
 }
 
+/// Unloads all that are loaded. How many there were.
+pub(crate) fn unload_all() -> usize {
+    LOADED.with(|loaded| {
+        let count = loaded.len();
+        (0..count).for_each(|_| unload_at(loaded, 0));
+        count
+    })
+}
+
 /// Unloads a module. Whether it was there.
 pub(crate) fn unload(name: &str) -> bool {
     LOADED.with(|loaded| {
-        let Some(place) = loaded.iter().position(|one| one.name == name) else { return false };
-        let one = loaded.remove(place);
-        leave_no_empty_list(loaded);
-        if let Some(stop) = one.stop {
-            // SAFETY: its own text, which takes nothing.
-            let stop = unsafe { core::mem::transmute::<u64, extern "C" fn()>(stop) };
-            stop();
-        }
-        true
+        let place = loaded.iter().position(|one| one.name == name);
+        place.inspect(|place| unload_at(loaded, *place)).is_some()
     })
+}
+
+fn unload_at(loaded: &mut Vec<Loaded>, place: usize) {
+    let one = loaded.remove(place);
+    leave_no_empty_list(loaded);
+    if let Some(stop) = one.stop {
+        // SAFETY: its own text, which takes nothing.
+        let stop = unsafe { core::mem::transmute::<u64, extern "C" fn()>(stop) };
+        stop();
+    }
 }

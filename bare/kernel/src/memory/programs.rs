@@ -79,6 +79,14 @@ impl<G: Granule> Frames for Programs<G> {
         frames::is_sole(frame)
     }
 
+    fn take_table(&self) -> Option<PhysAddr> {
+        frames::take_table()
+    }
+
+    fn release_table(&self, table: PhysAddr) {
+        frames::release_table(table);
+    }
+
     fn zero_folio(&self, first: PhysAddr, order: u32) {
         // The tables lie in the linear map, as all memory does.
         let start = first.bits().wrapping_add(self.machine.0.offset());

@@ -136,6 +136,7 @@ static UNKNOWN: [AtomicU64; PLACES.len() + 1] = [const { AtomicU64::new(0) }; PL
 pub(super) fn answer(frame: &mut Frame, body: fn(Frame)) {
     let thread = current();
     let number = frame.registers[8];
+    thread.call.store((number as u32).wrapping_add(1), Ordering::Relaxed);
     let arguments = core::array::from_fn(|index| frame.registers[index]);
     let mut call = Call { thread: &thread, frame, arguments, body };
     let answer = match find(number) {
@@ -172,6 +173,14 @@ pub(crate) fn report() {
         }
         let name = ABSENT.iter().find(|(one, _)| *one == number as u64).map_or("no name", |(_, name)| name);
         say!("init: call {number} ({name}) is not there, asked for {count} times: ENOSYS");
+    }
+}
+
+/// The call that a thread made last.
+pub(super) fn last_of(thread: &Thread) -> &'static str {
+    match thread.call.load(Ordering::Relaxed) {
+        0 => "none",
+        number => find(u64::from(number - 1)).map_or("one that is not there", |(_, name, _)| name),
     }
 }
 

@@ -1,25 +1,29 @@
 //! The end of threads and processes, and who is told.
 
 use crate::fallible::Arc;
-use core::sync::atomic::{AtomicI32, Ordering};
+use core::sync::atomic::Ordering;
 
 use kerncore::stops::News;
+use spin::Once;
 
 use super::errno::Errno;
 use super::futex::Place;
 use super::signals::{Info, SA_NOCLDWAIT, SIGCHLD, SIGKILL, Signal};
 use super::table::{self, INIT, Process};
 use super::{alarms, copies, family, futex, ownership, space, stops};
+use crate::threads::dispatcher;
 use crate::threads::thread::{Thread, current};
 
 /// Mutexes of a list that are looked at: a program may have made it a circle.
 const MOST_MUTEXES: usize = 2048;
+/// Seconds that processes may take to end once the first has, from one to the next.
+const PATIENCE: u64 = 30;
 /// What the first process ended with.
-static STATUS: AtomicI32 = AtomicI32::new(0);
+static STATUS: Once<i32> = Once::new();
 
-/// What the first process ended with, as `wait4` has it.
-pub(crate) fn status() -> i32 {
-    STATUS.load(Ordering::Relaxed)
+/// What the first process ended with, as `wait4` has it, if it has.
+pub(crate) fn status() -> Option<i32> {
+    STATUS.get().copied()
 }
 
 /// The thread that runs is at its end, and its process if it is the last.
@@ -118,8 +122,11 @@ fn leave_family(process: &Arc<Process>, status: i32) {
         other.into_iter().for_each(stops::hang_up);
     }
     own_group.into_iter().for_each(stops::hang_up);
+    if process.number == INIT || STATUS.get().is_some() {
+        dispatcher::expect_end(PATIENCE);
+    }
     if process.number == INIT {
-        STATUS.store(status, Ordering::Relaxed);
+        STATUS.call_once(|| status);
         // As a machine without its first process: all end.
         table::all().filter(|other| other.number != INIT).for_each(|other| {
             other.end(SIGKILL.number());

@@ -3,7 +3,6 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::slice;
-use core::sync::atomic::{AtomicBool, Ordering};
 
 use hardware::exception::Frame;
 use hardware::lock::Lock;
@@ -18,7 +17,7 @@ use super::table::{self, Image, New, Process};
 use super::task::Task;
 use super::users::Users;
 use super::wishes::Wishes;
-use super::{alarms, atomics, calls, end, futex, ownership, run, space, stacks};
+use super::{alarms, atomics, calls, end, last, run, space};
 use crate::cpus;
 use crate::facts::facts;
 use crate::fallible::{Arc, List, try_box, try_format, try_text};
@@ -26,8 +25,9 @@ use crate::files::device::Device;
 use crate::files::inode::{Body, Inode};
 use crate::files::open::{Descriptor, Descriptors, File, O_RDWR, Table};
 use crate::files::{tree, unpack};
+use crate::memory::ledger::Ledger;
 use crate::memory::mapped::Path;
-use crate::memory::{frames, heap, linear_map, pages, told};
+use crate::memory::{frames, linear_map, told};
 use crate::report::console::say;
 use crate::threads::dispatcher::{World, interrupts_open};
 use crate::threads::thread::current;
@@ -35,17 +35,6 @@ use crate::threads::{dispatcher, queue};
 
 /// Where a program is looked for that is named without a folder.
 const FOLDERS: [&str; 5] = ["/bin/", "/sbin/", "/usr/bin/", "/usr/sbin/", "/"];
-
-/// How the first process ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Ended {
-    /// With this status, as a shell tells it: that of `exit`, or 128 and the signal.
-    With(u8),
-    /// It did not run, or did not end.
-    Not,
-}
-
-static IS_STUCK: AtomicBool = AtomicBool::new(false);
 
 /// What CPUs have to do between the threads of programs.
 struct Programs;
@@ -65,64 +54,52 @@ impl World for Programs {
     }
 }
 
-/// Runs `text`, a program and its arguments, to its end on all CPUs.
-pub(crate) fn run_first(text: &str) -> Ended {
+/// Runs `text`, a program and its arguments, to its end on all CPUs, and looks at what all programs have left. What it ended with, as a
+/// shell tells it: the status of `exit`, or 128 and the signal.
+pub(crate) fn run_first(text: &str) -> Option<u8> {
     say!("# init");
-    if !(frames::start() && space::start()) {
-        say!("init: there is no memory for programs");
-        return Ended::Not;
+    match run_all(text) {
+        Err(why) => {
+            say!("init: {why}");
+            last::fail(why);
+            None
+        }
+        Ok(before) => {
+            report();
+            let status = end::status().map(|status| match status & 0x7f {
+                0 => (status >> 8) as u8,
+                signal => 128 + signal as u8,
+            });
+            if let Some(status) = status {
+                say!("init: ended with status {status}");
+            }
+            last::check(&before);
+            status
+        }
     }
+}
+
+/// Runs it until no thread can go on. What memory was for before.
+fn run_all(text: &str) -> Result<Ledger, &'static str> {
+    if !(frames::start() && space::start() && exec::prepare().and_then(|()| tree::start()).is_ok()) {
+        return Err("there is no memory for programs");
+    }
+    // Where secret pages were, the linear map has more tables than it needs: not now, and not when this is asked again.
+    linear_map::get().heal_all();
+    let before = Ledger::read();
     let initrd = facts().initrd;
     let address = facts().linear.address(initrd.start).bits();
     // SAFETY: the linear map has it, and nobody writes there.
     let archive = unsafe { slice::from_raw_parts(address as *const u8, initrd.size_bytes() as usize) };
-    if unpack::fill(archive).and_then(|()| exec::prepare()).is_err() {
-        say!("init: there is no memory for programs");
-        return Ended::Not;
-    }
-    // Where secret pages were, the linear map has more tables than it needs: not now, and not when this is asked again.
-    linear_map::get().heal_all();
-    let free = pages::with_pages(|pages| pages.free_bytes());
-    let of_files = frames::taken_bytes();
-    let of_heap = heap::bytes();
-    let Some(wanted) = wanted(text) else {
-        say!("init: no program is named");
-        return Ended::Not;
-    };
-    if let Err(error) = begin(wanted) {
-        say!("init: {}", calls::words(error));
-        return Ended::Not;
-    }
-    cpus::calls::while_idle_on_every_cpu(&|_| {
-        if !dispatcher::run(&Programs) {
-            IS_STUCK.store(true, Ordering::Relaxed);
-        }
-    });
-    stacks::forget_kept();
-    queue::forget();
-    alarms::forget();
-    futex::forget();
-    ownership::forget();
-    table::forget_empty();
-    linear_map::get().heal_all();
-    report([free, of_files, of_heap]);
-    if IS_STUCK.load(Ordering::Relaxed) {
-        for process in table::all() {
-            let (name, threads) =
-                (process.image.with(|image| image.name.clone()), process.life.with(|life| life.threads.len()));
-            say!("init: process {} ({name}) waits for ever, with {threads} threads", process.number);
-        }
-        return Ended::Not;
-    }
-    let status = end::status();
-    Ended::With(match status & 0x7f {
-        0 => (status >> 8) as u8,
-        signal => 128 + signal as u8,
-    })
+    unpack::fill(archive);
+    begin(wanted(text).ok_or("no program is named")?).map_err(calls::words)?;
+    dispatcher::set_give_up(last::give_up);
+    cpus::calls::while_idle_on_every_cpu(&|_| dispatcher::run(&Programs));
+    Ok(before)
 }
 
-/// Tells what was done, and whether memory is what it was `before` the first process: free, of files, of the heap.
-fn report(before: [u64; 3]) {
+/// Tells what was done.
+fn report() {
     calls::report();
     match atomics::count() {
         0 => say!("init: no fault was an atomic's that was told as a read"),
@@ -131,14 +108,6 @@ fn report(before: [u64; 3]) {
     let [address, range, whole] = told::counts();
     say!("init: TLBIs: {address} by address, {range} by range, {whole} of a whole space");
     say!("init: {} processes, {} switches of threads", table::begun(), dispatcher::switches());
-    let now = [pages::with_pages(|pages| pages.free_bytes()), frames::taken_bytes(), heap::bytes()];
-    if now == before {
-        return say!("init: free memory is what it was, to the page: {} KiB", now[0] >> 10);
-    }
-    let [free, of_files, of_heap] = now.map(|bytes| bytes >> 10);
-    let [free_before, of_files_before, of_heap_before] = before.map(|bytes| bytes >> 10);
-    say!("init: {free} KiB are free, before {free_before}; files have {of_files}, before {of_files_before}");
-    say!("init: the heap has {of_heap} KiB, before {of_heap_before}");
 }
 
 /// The program and its arguments.

@@ -127,9 +127,9 @@ pub(super) fn summary() {
     });
 }
 
-/// `# checks`: whether each has passed.
-pub(crate) fn checks(checks: impl Iterator<Item = (&'static str, bool)> + Clone) {
-    section("checks", |all| {
+/// `# checks` and `# after init`: whether each check has passed.
+pub(crate) fn checks(name: &str, checks: impl Iterator<Item = (&'static str, bool)> + Clone) {
+    section(name, |all| {
         let check = |(name, is_ok): (&'static str, bool)| {
             object(move |one| {
                 one.text("check", name)?;

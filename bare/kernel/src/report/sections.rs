@@ -10,13 +10,12 @@ use vmsa::ptdump::{Marker, Naming, Ptdump};
 use vmsa::registers::MemoryTypes;
 use vmsa::{IdRegisters, Layout, LeafSize, Meaning, PageSize};
 
-use crate::checks::Outcome;
 use crate::cpus::walkers;
 use crate::facts::{facts, page_size};
 use crate::memory::{current, linear_map, pages, ranges, unneeded};
 use crate::report::console::{say, write_text};
 use crate::report::finish::Status;
-use crate::report::{json, times};
+use crate::report::{json, outcome, times};
 
 /// `# detected`: each CPU, and what of it matters here.
 pub(crate) fn detected() {
@@ -188,8 +187,8 @@ pub(crate) fn times() {
 }
 
 /// `# verdict`.
-pub(crate) fn verdict(outcome: Outcome) -> Status {
-    let Outcome { failed, checks } = outcome;
+pub(crate) fn verdict() -> Status {
+    let (failed, checks) = outcome::counts();
     say!("# verdict");
     match failed {
         0 => say!("verdict: passed ({checks} checks)"),

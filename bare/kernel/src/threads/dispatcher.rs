@@ -5,6 +5,7 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use hardware::{interrupts, parking, per_cpu, timer, user};
+use spin::Once;
 
 use super::queue::{self, Next};
 use super::thread::{self, Leaving, Thread};
@@ -32,6 +33,10 @@ static SWITCHES: AtomicU64 = AtomicU64::new(0);
 static DUE: AtomicU64 = AtomicU64::new(u64::MAX);
 /// Before this time, in ticks of the counter, no thread is interrupted for what is due.
 static PAUSE_END: AtomicU64 = AtomicU64::new(0);
+/// When the machine is given up, in ticks of the counter; `u64::MAX` for never.
+static END: AtomicU64 = AtomicU64::new(u64::MAX);
+/// Who gives it up.
+static GIVE_UP: Once<fn()> = Once::new();
 /// When the linear map heals next, in ticks of the counter.
 static NEXT_ROUND: AtomicU64 = AtomicU64::new(0);
 
@@ -54,6 +59,21 @@ pub(crate) fn set_due(ticks: u64) {
 /// Whether something is due by `now`. If so, the caller does it, and for all others it is due at `next`.
 pub(crate) fn take_due(now: u64, next: u64) -> bool {
     DUE.fetch_update(Ordering::AcqRel, Ordering::Acquire, |due| (due <= now).then_some(next)).is_ok()
+}
+
+/// Who gives the machine up, on one CPU or several, with exceptions masked.
+pub(crate) fn set_give_up(give_up: fn()) {
+    GIVE_UP.call_once(|| give_up);
+}
+
+/// Has the machine given up unless within so many seconds this is called again, or no thread is left.
+pub(crate) fn expect_end(seconds: u64) {
+    END.store(timer::read_counter() + seconds * timer::read_frequency(), Ordering::Release);
+}
+
+/// When the machine is given up.
+fn end() -> Option<u64> {
+    Some(END.load(Ordering::Acquire)).filter(|end| *end != u64::MAX)
 }
 
 /// When something is due next, in ticks of the counter.
@@ -82,11 +102,11 @@ pub(crate) extern "C" fn begin(_: u64) -> ! {
     unreachable!("a thread that has ended is not gone on with")
 }
 
-/// Runs threads until there are none. Whether all ended; otherwise they wait for what never comes.
-pub(crate) fn run(world: &dyn World) -> bool {
+/// Runs threads until there are none, or those that are left wait for what never comes.
+pub(crate) fn run(world: &dyn World) {
     user::prepare_cpu();
     queue::serve(true);
-    let outcome = loop {
+    loop {
         world.fire();
         // Masked from the look to the wait: an interrupt in between would be gone, and what it told of would wait for the next.
         let masks = interrupts::mask();
@@ -100,29 +120,31 @@ pub(crate) fn run(world: &dyn World) -> bool {
                     continue;
                 }
                 // Leaves that are whole again fold while nobody waits for this CPU.
-                let time = time.into_iter().chain(due()).chain(heal()).min();
+                let time = time.into_iter().chain(due()).chain(heal()).chain(end()).min();
                 time.map_or_else(timer::disarm, timer::arm);
                 match calls::is_possible() {
                     true => interrupts::wait(),
                     false => interrupts::pause(),
                 }
             }
-            Next::Stuck if due().is_none() => break false,
+            Next::Stuck if due().is_none() => break,
             Next::Stuck => {
-                due().map_or_else(timer::disarm, timer::arm);
+                due().into_iter().chain(end()).min().map_or_else(timer::disarm, timer::arm);
                 interrupts::wait();
             }
-            Next::Done => break true,
+            Next::Done => {
+                END.store(u64::MAX, Ordering::Release);
+                break;
+            }
         }
         interrupts::restore(masks);
-    };
+    }
     timer::disarm();
     world.leave();
     // SAFETY: as they were when this began.
     unsafe { interrupts::unmask() };
     queue::serve(false);
     calls::interrupt_others();
-    outcome
 }
 
 /// Has the linear map heal, if its next round has come. When the one behind is, if there is anything to heal.
@@ -233,6 +255,13 @@ fn arm() {
 pub(crate) fn tick() {
     timer::disarm();
     IS_OVER[per_cpu::index()].store(true, Ordering::Relaxed);
+    if let Some(end) = end() {
+        if end <= timer::read_counter() {
+            GIVE_UP.get().inspect(|give_up| give_up());
+        }
+        // A thread that does not leave the kernel arms no timer.
+        timer::arm(end);
+    }
     queue::wake_who_is_due();
 }
 

@@ -132,6 +132,16 @@ pub(crate) fn is_parked(thread: &Arc<Thread>) -> bool {
     QUEUE.with(|_| thread.is_parked.get())
 }
 
+/// What a thread does, in a word.
+pub(crate) fn state(thread: &Thread) -> &'static str {
+    QUEUE.with(|queue| match (thread.is_parked.get(), thread.deadline.get()) {
+        (true, None) => "waits",
+        (true, Some(_)) => "sleeps",
+        _ if queue.ready.iter().any(|one| core::ptr::eq(&**one, thread)) => "is ready",
+        _ => "runs",
+    })
+}
+
 /// Who runs next on this CPU.
 pub(super) fn next() -> Next {
     let bit = 1 << per_cpu::index();

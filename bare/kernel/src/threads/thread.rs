@@ -65,6 +65,8 @@ pub(crate) struct Thread {
     pub(crate) thread_pointer: Cell<u64>,
     /// x0 of a call that a signal has interrupted and that may be made again.
     pub(crate) interrupted: Cell<Option<u64>>,
+    /// The number of the call that it made last, plus 1; 0 for none.
+    pub(crate) call: AtomicU32,
     /// Ticks of the counter that it has run; while it runs, [`RUNS`], and what the counter has to be added to.
     ticks: AtomicU64,
     /// Faults that its address space has mended.
@@ -104,6 +106,7 @@ impl Thread {
             simd: Lock::new(Simd::ZERO),
             thread_pointer: Cell::new(thread_pointer),
             interrupted: Cell::new(None),
+            call: AtomicU32::new(0),
             ticks: AtomicU64::new(0),
             faults: AtomicU64::new(0),
             cpus: AtomicU32::new(u32::MAX),

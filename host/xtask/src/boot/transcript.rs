@@ -14,6 +14,11 @@ use serde_json::Value;
 /// How a line begins that says in JSON what the section before it said in words.
 const DATA: &str = "{\"section\":\"";
 
+/// The sections in which checks stand.
+pub(super) const CHECKS: [&str; 2] = ["checks", "after init"];
+/// How the second of them begins.
+pub(crate) const AFTER_INIT: &str = "\n# after init";
+
 /// The kernel's text, line by line, and what it said in JSON.
 #[derive(Clone, Debug)]
 pub(crate) struct Transcript {
@@ -91,9 +96,10 @@ impl Transcript {
         self.lines.iter().filter(move |line| line.section == name).map(|line| line.text.as_str())
     }
 
-    /// The self-checks, in order. A line that says neither `ok` nor `FAILED` did not pass.
+    /// The self-checks and what is checked after programs, in order. A line that says neither `ok` nor `FAILED` did not pass.
     pub(crate) fn checks(&self) -> Vec<Check<'_>> {
-        let rests = self.section("checks").filter_map(|line| line.strip_prefix("check "));
+        let sections = CHECKS.into_iter().flat_map(|name| self.section(name));
+        let rests = sections.filter_map(|line| line.strip_prefix("check "));
         rests
             .map(|rest| {
                 let (name, outcome) = rest.split_once(": ").unwrap_or((rest, ""));
@@ -154,11 +160,14 @@ mod tests {
     fn checks_pass_only_by_saying_so() {
         let transcript = transcript(
             "check elsewhere: ok (not a check)\n# checks\ncheck read-only data: ok (0x10)\ncheck b: ok\n\
-             check c: FAILED (why)\ncheck d: okay\ncheck e\nnothing\n",
+             check c: FAILED (why)\ncheck d: okay\ncheck e\nnothing\n# init\ncheck p: ok\n# after init\ncheck f: ok (2)\n",
         );
         let checks = transcript.checks();
         let seen: Vec<_> = checks.iter().map(|check| (check.name, check.passed)).collect();
-        assert_eq!(seen, [("read-only data", true), ("b", true), ("c", false), ("d", false), ("e", false)]);
+        assert_eq!(
+            seen,
+            [("read-only data", true), ("b", true), ("c", false), ("d", false), ("e", false), ("f", true)]
+        );
     }
 
     #[test]

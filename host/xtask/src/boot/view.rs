@@ -7,7 +7,7 @@ use std::{
     io::{self, Write},
 };
 
-use super::transcript::section_start;
+use super::transcript::{CHECKS, section_start};
 use crate::terminal::{Colour, Painted};
 
 /// Sections that are shown only with `--verbose`.
@@ -82,7 +82,7 @@ impl<W: Write> View<W> {
         let line = text.trim_end_matches(['\n', '\r']);
         if let Some(name) = section_start(line) {
             self.is_in_long_section = LONG_SECTIONS.contains(&name);
-            self.is_in_checks = name == "checks";
+            self.is_in_checks = CHECKS.contains(&name);
             self.report = None;
             return self.show(Colour::Title, line, !self.is_in_long_section);
         }

@@ -26,7 +26,7 @@ use crate::{
     outcome::{Failure, Status},
     terminal,
 };
-use boots::{Kernel, Machine};
+use boots::{Kernel, Machine, Ran};
 use excuses::Excuses;
 
 /// What a person asked for.
@@ -76,6 +76,7 @@ pub(super) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
 pub(crate) struct Compared {
     /// Programs that said the same on both kernels, or were excused.
     pub(crate) same: usize,
+    /// Programs that did not, and checks of our kernel that failed behind them.
     pub(crate) differing: usize,
     pub(crate) text: String,
     /// The package of the other kernel.
@@ -101,9 +102,11 @@ fn compare(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Compared, Fai
     let Options { cpus, timeout, ref page_size, ref emulator, .. } = *options;
     let words = &format!("{WORDS} {}", options.append);
     let machine = Machine { linux: &linux, built: &built, emulator, page_size, cpus, timeout, words, memory: MEMORY };
-    let theirs = machine.run_all(Kernel::Linux, &programs, say)?;
-    let ours = machine.run_all(Kernel::Ours, &programs, say)?;
+    let theirs = machine.run_all(Kernel::Linux, &programs, say)?.told;
+    let Ran { told: ours, failed } = machine.run_all(Kernel::Ours, &programs, say)?;
     let mut compared = Compared { same: 0, differing: 0, text: String::new(), linux: linux.name.clone() };
+    compared.differing += failed.len();
+    failed.iter().for_each(|line| compared.text.push_str(&format!("our kernel: {line}\n")));
     let mut excused = 0;
     for (program, (theirs, ours)) in programs.iter().zip(theirs.iter().zip(&ours)) {
         if options.show {
@@ -125,7 +128,7 @@ fn compare(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Compared, Fai
         programs.len(),
         compared.same,
         linux.name,
-        compared.differing
+        programs.len() - compared.same
     ));
     Ok(compared)
 }

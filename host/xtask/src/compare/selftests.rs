@@ -96,13 +96,15 @@ fn compare(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Compared, Fai
     let built = selftests::build(say)?;
     let programs = folder::read(Some(&built), options.only.as_deref(), say)?;
     let kernel = Programs::build(&[Program::Kernel], say)?;
-    let run = |on: Kernel, page_size: &str, words: &str, say: &mut dyn FnMut(&str)| {
+    let mut failed = Vec::new();
+    let mut run = |on: Kernel, page_size: &str, words: &str, say: &mut dyn FnMut(&str)| {
         let linux = if page_size == "16k" { &large } else { &small };
         let Options { cpus, timeout, ref emulator, .. } = *options;
         let machine = Machine { linux, built: &kernel, emulator, page_size, cpus, timeout, words, memory: MEMORY };
-        let told = machine.run_all(on, &programs, say)?;
+        let ran = machine.run_all(on, &programs, say)?;
+        failed.extend(ran.failed.iter().map(|line| format!("our kernel, pages of {page_size}, {words}: {line}\n")));
         let names = programs.iter().map(|program| program.name.clone());
-        Ok::<Told, Failure>(names.zip(told.iter().map(results::of)).collect())
+        Ok::<Told, Failure>(names.zip(ran.told.iter().map(results::of)).collect())
     };
     let mut theirs = BTreeMap::new();
     for size in sizes().map(of_linux) {
@@ -115,7 +117,10 @@ fn compare(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Compared, Fai
         say(&format!("Ours: pages of {size}, level {level}"));
         ours.insert((size, level), run(Kernel::Ours, size, &format!("{WORDS} vellum.bbm={level}"), say)?);
     }
-    Ok(report(&programs, &theirs, &ours, &known))
+    let mut compared = report(&programs, &theirs, &ours, &known);
+    compared.differing += failed.len();
+    compared.text.extend(failed);
+    Ok(compared)
 }
 
 /// Two maps of 2 GiB are to fit into it, as Linux counts.

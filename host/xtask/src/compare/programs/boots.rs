@@ -12,6 +12,7 @@ use crate::{
         emulator::Emulator,
         guest::{self, Chunk, Ended},
         options::{self, Asked},
+        transcript,
     },
     fetch::{cpio::Archive, linux::Linux},
     outcome::{Failure, Status},
@@ -47,15 +48,23 @@ const MOST_BYTES: usize = 160 << 20;
 /// How long a kernel may say nothing beyond what a program may.
 const SILENCE_SECONDS: u64 = 90;
 
-impl Machine<'_> {
+/// What all boots of one kernel come to.
+pub(crate) struct Ran {
     /// What each program tells, in the order of `programs`.
+    pub(crate) told: Vec<Told>,
+    /// Checks of our kernel that failed once the programs of a boot had ended.
+    pub(crate) failed: Vec<String>,
+}
+
+impl Machine<'_> {
+    /// Runs all programs.
     pub(crate) fn run_all(
         &self,
         kernel: Kernel,
         programs: &[Named],
         say: &mut dyn FnMut(&str),
-    ) -> Result<Vec<Told>, Failure> {
-        let mut told = BTreeMap::new();
+    ) -> Result<Ran, Failure> {
+        let (mut told, mut failed) = (BTreeMap::new(), Vec::new());
         let mut left: Vec<&Named> = programs.iter().collect();
         while !left.is_empty() {
             let now = first_box(&left);
@@ -68,13 +77,14 @@ impl Machine<'_> {
                 let line = format!("{kernel:?} ran no program; its last line: {last} {}", ended.complaints.trim());
                 return Err(Failure::new(Status::Failed, line));
             }
+            failed.extend(failed_checks(&ended.output));
             if let Some((name, Told { end: End::Never(last), .. })) = read.last() {
                 say(&format!("{kernel:?}: {name} did not end ({last}); the others go on in another boot"));
             }
             told.extend(read);
             left.retain(|program| !told.contains_key(&program.name));
         }
-        Ok(programs.iter().filter_map(|program| told.remove(&program.name)).collect())
+        Ok(Ran { told: programs.iter().filter_map(|program| told.remove(&program.name)).collect(), failed })
     }
 
     /// Runs these programs, and tells of each that begins.
@@ -140,6 +150,15 @@ impl Machine<'_> {
     }
 }
 
+/// What our kernel found wrong behind the programs, which may print what they like.
+fn failed_checks(output: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(output);
+    let after = text.rsplit_once(transcript::AFTER_INIT).map_or("", |(_, after)| after);
+    let of_processes = |line: &&str| line.starts_with("process ");
+    let is_wrong = |line: &&str| line.starts_with("check ") && line.contains(": FAILED (") || of_processes(line);
+    after.lines().filter(is_wrong).map(str::to_owned).collect()
+}
+
 /// As many programs as one boot has memory for, at least one.
 fn first_box<'b, 'n>(programs: &'b [&'n Named]) -> &'b [&'n Named] {
     let mut bytes = 0;
@@ -153,6 +172,14 @@ fn first_box<'b, 'n>(programs: &'b [&'n Named]) -> &'b [&'n Named] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_failed_behind_programs_is_told() {
+        let text = b"check a: FAILED (a program)\r\n# after init\r\nprocess 2 (x) cannot be killed\r\n\
+                     check b: FAILED (1 of 2)\r\ncheck c: ok (none)\r\n# verdict\r\n";
+        assert_eq!(failed_checks(text), ["process 2 (x) cannot be killed", "check b: FAILED (1 of 2)"]);
+        assert!(failed_checks(b"check a: FAILED (no end)\n").is_empty());
+    }
 
     #[test]
     fn a_box_is_as_large_as_memory_allows() {

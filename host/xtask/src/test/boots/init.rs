@@ -43,6 +43,20 @@ const SCRIPTS: [Script; 4] = [
 /// What is told once every process has ended.
 const NOTHING_LEAKED: Words = &["free memory is what it was, to the page"];
 
+/// A program that waits for a writer that never comes fails; children that the first program leaves end with it.
+const STUCK: Script = Script {
+    name: "a wait for ever",
+    text: "mkfifo /f; cat /f",
+    ends: Status::Failed,
+    prints: &[&["process", "(cat) waits for ever", "openat"], &["check every process ends: FAILED"]],
+};
+const LEFT: Script = Script {
+    name: "children that are left",
+    text: "sleep 1000 & (mkfifo /f; cat /f) & yes > /dev/null & true & sleep 0.1; dd if=/dev/zero of=/z bs=4096 count=9",
+    ends: Status::Passed,
+    prints: &[&["check every process ends: ok"]],
+};
+
 /// Page sizes, CPUs, and the exception level of entry.
 const SETTINGS: [(&str, usize, u8); 4] = [("4k", 4, 1), ("16k", 4, 2), ("64k", 1, 1), ("64k", 4, 2)];
 
@@ -55,6 +69,7 @@ pub(super) fn all() -> Vec<Boot> {
         .chain(HOSTILE.map(attacked))
         .chain([boot(&SCRIPTS[3], "4k", 8, 1)])
         .chain(["4k", "16k"].map(on_mixed_levels))
+        .chain([stuck("4k", 4), stuck("16k", 1), boot(&LEFT, "4k", 4, 1), boot(&LEFT, "64k", 1, 1)])
         .chain([above_the_monitor(), with_conflicts(), own(VECTORS, ("4k", 2, 1)), own(VECTORS, ("64k", 1, 2))])
         .chain(OWN.into_iter().flat_map(|program| SETTINGS.map(|setting| own(program, setting))))
         .collect()
@@ -126,6 +141,13 @@ fn on_mixed_levels(size: &'static str) -> Boot {
         ],
         ..boot
     }
+}
+
+/// Nothing is said of memory while a process has some.
+fn stuck(size: &'static str, cpus: usize) -> Boot {
+    let mut boot = boot(&STUCK, size, cpus, 1);
+    boot.expect.retain(|expect| *expect != Says(NOTHING_LEAKED));
+    boot
 }
 
 fn own((name, prints): (&'static str, &'static [Words]), (size, cpus, level): (&'static str, usize, u8)) -> Boot {
