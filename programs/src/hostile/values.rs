@@ -209,15 +209,19 @@ impl Actor {
         }
     }
 
-    fn pick(&mut self, of: u64) -> usize {
-        (self.focus.unwrap_or_else(|| self.random.draw()) >> 20) as usize % of as usize
+    /// One of the first `count` objects.
+    fn pick(&mut self, count: usize) -> usize {
+        (self.focus.unwrap_or_else(|| self.random.draw()) >> 20) as usize % count.max(1)
     }
 
     pub(super) fn file(&mut self) -> u64 {
         match self.random.below(16) {
             0 => self.random.one(&[0, 1, 2, u64::MAX, AT_FDCWD as u64, 1023, 1024]),
             1 => self.boundary(),
-            _ => self.files[self.pick(OBJECTS as u64)],
+            _ => {
+                let count = self.files.iter().filter(|file| **file != u64::MAX).count();
+                self.files[self.pick(count)]
+            }
         }
     }
 
@@ -235,7 +239,8 @@ impl Actor {
 
     /// An address of an area: its start, its end, between them, a page or a byte beside.
     pub(super) fn address(&mut self) -> u64 {
-        self.area = self.pick(OBJECTS as u64);
+        let count = self.areas.iter().filter(|area| area.0 != self.desk).count();
+        self.area = self.pick(count);
         let (start, bytes) = self.areas[self.area];
         let pages = self.random.below((bytes / page()).clamp(1, 1 << 20));
         match self.random.below(16) {

@@ -91,11 +91,11 @@ const OWN: [(&str, &[Words]); 5] = [
 /// Every call with boundary arguments beside programs that know what must hold: what is run, page size, CPUs, level of entry and policy of
 /// folios. Of each six rounds, a seed each, one has little memory.
 const HOSTILE: [(&str, &str, usize, u8, &str); 5] = [
-    ("hostile 1600 5 call fresh", "4k", 4, 1, "block"),
-    ("hostile 1600 17 call fresh", "16k", 8, 2, "group"),
-    ("hostile 1600 29 call fresh", "64k", 4, 1, "linux"),
-    ("hostile 800 42 call fresh", "4k", 1, 1, "never"),
-    ("hostile 800 53 call fresh", "64k", 2, 2, "block"),
+    ("hostile 1600 14 call flood fresh", "4k", 4, 1, "block"),
+    ("hostile 1600 17 call flood fresh", "16k", 8, 2, "group"),
+    ("hostile 1600 29 call flood fresh", "64k", 4, 1, "linux"),
+    ("hostile 800 42 call flood fresh", "4k", 1, 1, "never"),
+    ("hostile 800 53 call flood fresh", "64k", 2, 2, "block"),
 ];
 
 /// More threads than CPUs that have something in registers of SVE.
@@ -128,7 +128,7 @@ fn attacked((text, size, cpus, level, folios): (&'static str, &'static str, usiz
 
 /// Calls at random on CPUs that tolerate differently much: none the same as another.
 fn on_mixed_levels(size: &'static str) -> Boot {
-    let boot = attacked(("hostile 800 7 call fresh", size, 4, 1, "block"));
+    let boot = attacked(("hostile 800 7 call flood fresh", size, 4, 1, "block"));
     let levels = "vellum.cpu0.bbm=2 vellum.cpu1.bbm=0 vellum.cpu2.bbm=3 vellum.cpu3.bbm=1";
     Boot {
         name: format!("{}, four levels of BBM", boot.name),
