@@ -22,6 +22,12 @@ pub fn mask() -> Masks {
     masks
 }
 
+/// Whether this CPU takes no IRQ now.
+pub fn are_masked() -> bool {
+    const IRQ: u64 = 1 << 7;
+    read_register!("daif") & IRQ != 0
+}
+
 /// Puts back what [`mask`] found.
 pub fn restore(masks: Masks) {
     // SAFETY: the value was read from the register on this CPU.

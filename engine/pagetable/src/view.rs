@@ -192,6 +192,31 @@ impl<'p, G: Granule, R: Regime, P: Platform> View<'p, G, R, P> {
         }))
     }
 
+    /// Where a portion of a range ends that has `most` descriptors, or a few more: at the end of a table of pages, or of what stands beside one,
+    /// and never within a leaf or a contiguous group. Tables of pages are counted, and not read. Refused as [`Self::for_each`] is.
+    pub fn portion(&self, range: Range<R::Input>, most: u64) -> Result<R::Input, Refusal> {
+        let (from, to) = self.offsets(&range)?;
+        let mut met = 0;
+        let flow = walk(self.platform, self.geometry, self.root_table(), from, to, &mut |visit| {
+            let group = LeafSize::group(visit.level).size_bytes(G::PAGE_SIZE);
+            let (is_group, is_table) = match self.lookup(visit).meaning {
+                Meaning::Leaf(_, is_contiguous) => (is_contiguous, false),
+                meaning => (false, matches!(meaning, Meaning::Table(_))),
+            };
+            let is_end = visit.start > from && (!is_group || visit.start.is_multiple_of(group));
+            if met >= most && is_end {
+                return ControlFlow::Break(visit.start);
+            }
+            let is_of_pages = is_table && Geometry::<G>::shift(visit.level) == Geometry::<G>::shift(Level::L2);
+            if is_table && !is_of_pages {
+                return ControlFlow::Continue(Next::Enter);
+            }
+            met += if is_of_pages { (visit.end - visit.start) >> G::SHIFT } else { 1 };
+            ControlFlow::Continue(Next::Past(visit.end))
+        });
+        Ok(flow.break_value().map_or(range.end, |end| R::Input::from(self.geometry.input(end))))
+    }
+
     /// The whole range that the page table translates; its end is 0 for the upper half.
     pub fn range(&self) -> Range<R::Input> {
         self.geometry.base().into()..self.geometry.input(self.geometry.input_bytes()).into()

@@ -10,7 +10,7 @@ use crate::area::{Area, AreaFlags, Backing, Rights};
 use crate::embedder::Embedder;
 use crate::error::{Error, Short};
 use crate::shape::{Leaf, Note, WRITABLE};
-use crate::state::{Editing, State, for_each_leaf, make_single};
+use crate::state::{Editing, State, for_each_leaf_if, make_single};
 
 /// What `madvise` may say. To populate is [`crate::AddressSpace::populate`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -105,6 +105,9 @@ impl<E: Embedder> State<E> {
             }
             at = part.end;
             self.advise_part(editing, &part, advice, supply)?;
+            if !editing.embedder.goes_on() {
+                return Err(Error::Interrupted.into());
+            }
         }
         if has_hole || at < range.end { Err(Error::NoMemory.into()) } else { Ok(()) }
     }
@@ -119,26 +122,47 @@ impl<E: Embedder> State<E> {
         if let Some((set, clear)) = advice.flags() {
             return self.set_flags(editing, part, (set, clear), supply);
         }
-        let from = part.start.into()..part.end.into();
         if advice == Advice::Free {
             self.take_back_writing(editing, part, supply)?;
         }
-        let changes: &[Change<_>] = match advice {
+        match advice {
             Advice::DontNeed | Advice::DontNeedLocked => {
                 self.version += 1;
-                return self.remove_pages(editing, part, supply);
+                self.remove_pages(editing, part, supply)
             }
-            // What is clean from now on is written again before it counts.
-            Advice::Free => &[Change::Clean { from: from.clone() }, Change::Age { from }],
-            Advice::Cold | Advice::Unaccessed => &[Change::Age { from }],
-            _ => return Ok(()),
-        };
-        self.cut_leaves(editing, part, supply)?;
+            Advice::Free | Advice::Cold | Advice::Unaccessed => {
+                self.cut_leaves(editing, part, supply)?;
+                let mut at = part.start;
+                while at < part.end {
+                    let end = self.portion(editing, &(at..part.end))?;
+                    self.age(editing, &(at..end), advice == Advice::Free, supply)?;
+                    at = end;
+                    if !editing.embedder.goes_on() {
+                        return Err(Error::Interrupted.into());
+                    }
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Has nothing in a range count as accessed any more, and if it is left to be taken, as written neither.
+    fn age(
+        &self,
+        editing: &Editing<'_, E>,
+        range: &Range<u64>,
+        is_free: bool,
+        supply: &mut Reserve,
+    ) -> Result<(), Short> {
+        let from = range.start.into()..range.end.into();
+        // What is clean from now on is written again before it counts.
+        let clean = is_free.then(|| Change::Clean { from: from.clone() });
         let mut table = self.table(editing);
         let (mut gather, licence) = (table.gather(), editing.licence());
         // One after the other: a plan has no two changes of one page.
-        let changed = changes.iter().try_for_each(|change| {
-            table.plan(slice::from_ref(change), Some(&licence)).and_then(|mut plan| plan.apply(supply, &mut gather))
+        let changed = clean.into_iter().chain([Change::Age { from }]).try_for_each(|change| {
+            table.plan(slice::from_ref(&change), Some(&licence)).and_then(|mut plan| plan.apply(supply, &mut gather))
         });
         supply.refill(&editing.platform, gather.finish(&editing.platform));
         Ok(changed?)
@@ -156,12 +180,19 @@ impl<E: Embedder> State<E> {
         }
         let (mut at, mut table) = (part.start, self.table(editing));
         loop {
-            let was_shared = |leaf: &Leaf| leaf.has(Note::OWN) && !leaf.has(WRITABLE);
-            let found = for_each_leaf::<E, u64>(&table, &(at..part.end), |page, leaf| {
-                let is_it = was_shared(&leaf) && editing.embedder.is_sole(leaf.frame);
-                if is_it { ControlFlow::Break(page) } else { ControlFlow::Continue(()) }
+            let was_shared = |leaf: &Leaf| {
+                let _ = editing.embedder.goes_on();
+                leaf.has(Note::OWN) && !leaf.has(WRITABLE)
+            };
+            let found = for_each_leaf_if::<E, _>(&table, &(at..part.end), was_shared, |page, leaf| {
+                match (editing.embedder.goes_on(), editing.embedder.is_sole(leaf.frame)) {
+                    (false, _) => ControlFlow::Break(None),
+                    (true, true) => ControlFlow::Break(Some(page)),
+                    (true, false) => ControlFlow::Continue(()),
+                }
             })?;
             let Some(page) = found else { return Ok(()) };
+            let page = page.ok_or(Error::Interrupted)?;
             make_single::<E>(&mut table, editing, page, supply)?;
             // A leaf by itself by now, for which one store is enough.
             let _ = table.protect_page(page.into(), WRITABLE, Stage1Attributes::empty(), None);

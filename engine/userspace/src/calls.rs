@@ -12,9 +12,11 @@ use crate::error::{Error, Fault};
 use crate::locking::Locking;
 use crate::looking::Page;
 use crate::mapping::{Request, Source, Wished, is_page, pages_of, round_up};
+use crate::parts::part_of;
 use crate::remapping::{Move, Remap};
+use crate::shape::{Leaf, Note};
 use crate::space::AddressSpace;
-use crate::state::for_each_leaf;
+use crate::state::{for_each_leaf_if, leaf_at};
 
 impl<E: Embedder> AddressSpace<E> {
     /// `mmap`: maps, and says where.
@@ -24,7 +26,7 @@ impl<E: Embedder> AddressSpace<E> {
         let range = start..start + wished.bytes;
         if request.populates {
             // Pages that cannot be had are for faults to tell of.
-            let _ = self.touch(&range, |area| Ok(natural(area)));
+            let _ = self.touch(&range, |area| Ok(natural(area)), no_memory);
         }
         self.populate_if_locked(&range);
         Ok(start)
@@ -118,7 +120,7 @@ impl<E: Embedder> AddressSpace<E> {
             Kind::Read if !area.rights.contains(Rights::READ) => Err(Fault::Denied),
             kind => Ok(Some(kind)),
         };
-        self.touch(&range, promised).map_err(|fault| match fault {
+        self.touch(&range, promised, |fault| match fault {
             Fault::Unmapped | Fault::OutOfMemory => Error::NoMemory,
             Fault::Denied => Error::Invalid,
             Fault::Beyond => Error::BadAddress,
@@ -143,10 +145,14 @@ impl<E: Embedder> AddressSpace<E> {
         // What may be dropped is not locked, and not made either.
         let is_droppable = |area: &Area<E::File>| area.flags.contains(AreaFlags::DROPPABLE);
         let kept = |area: &Area<E::File>| if is_droppable(area) { None } else { natural(area) };
-        self.touch(&range, |area| Ok(kept(area))).map_err(|fault| match fault {
-            Fault::OutOfMemory => Error::Again,
-            _ => Error::NoMemory,
-        })
+        self.touch(
+            &range,
+            |area| Ok(kept(area)),
+            |fault| match fault {
+                Fault::OutOfMemory => Error::Again,
+                _ => Error::NoMemory,
+            },
+        )
     }
 
     /// `mlockall`, `munlockall`: all areas that there are, if `has_current`, and what areas to come are to be.
@@ -162,7 +168,9 @@ impl<E: Embedder> AddressSpace<E> {
             let mut at = 0;
             while let Some(range) = self.with(|state| state.areas.next(at).map(Area::range)) {
                 at = range.end;
-                let _ = self.touch(&range, |area| Ok(natural(area)));
+                if self.touch(&range, |area| Ok(natural(area)), no_memory) == Err(Error::Interrupted) {
+                    return Err(Error::Interrupted);
+                }
             }
         }
         Ok(())
@@ -175,6 +183,9 @@ impl<E: Embedder> AddressSpace<E> {
         self.with(|state| {
             let mut at = range.start;
             for area in state.areas.parts(&range) {
+                if !self.embedder().goes_on() {
+                    return Err(Error::Interrupted);
+                }
                 if invalidates && area.flags.contains(AreaFlags::LOCKED) {
                     return Err(Error::Busy);
                 }
@@ -184,15 +195,29 @@ impl<E: Embedder> AddressSpace<E> {
         })
     }
 
-    /// Gives `sink` every page of a range that is mapped, in order of address. The lock is held.
-    pub fn pages(&self, range: Range<u64>, mut sink: impl FnMut(&Page)) {
+    /// Gives `sink` every page of a range that is mapped, in order of address. The lock is held. Less, where the thread is to end.
+    pub fn pages(&self, range: Range<u64>, sink: impl FnMut(&Page)) {
+        self.pages_if(&range, |_| true, sink);
+    }
+
+    /// Gives `sink` those that count a reference ([`Page::is_counted`]), as [`Self::pages`] does: zeros that were only read are passed
+    /// over, however many.
+    pub fn counted_pages(&self, range: Range<u64>, sink: impl FnMut(&Page)) {
+        self.pages_if(&range, |leaf| leaf.has(Note::COUNTED), sink);
+    }
+
+    fn pages_if(&self, range: &Range<u64>, is_wanted: impl Fn(&Leaf) -> bool, mut sink: impl FnMut(&Page)) {
         let _ = self.with_tables(|state, editing, _| {
             let table = state.table(editing);
             let tell = |page, leaf| {
                 sink(&Page::new(page, &leaf));
-                ControlFlow::<()>::Continue(())
+                if editing.embedder.goes_on() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             };
-            for_each_leaf::<E, ()>(&table, &range, tell)?;
+            let is_wanted = |leaf: &Leaf| {
+                let _ = editing.embedder.goes_on();
+                is_wanted(leaf)
+            };
+            for_each_leaf_if::<E, ()>(&table, range, is_wanted, tell)?;
             Ok(())
         });
     }
@@ -239,36 +264,64 @@ impl<E: Embedder> AddressSpace<E> {
         heap.end
     }
 
-    /// Makes the pages of a range as accesses do of the kind that `kind` says for each area, up to the first that cannot be had.
+    /// Makes the pages of a range as accesses do of the kind that `kind` says for each area, up to the first that cannot be had, which is
+    /// the error that `error` says.
     fn touch(
         &self,
         range: &Range<u64>,
         kind: impl Fn(&Area<E::File>) -> Result<Option<Kind>, Fault>,
-    ) -> Result<(), Fault> {
+        error: impl Fn(Fault) -> Error,
+    ) -> Result<(), Error> {
         let mut at = range.start;
         while at < range.end {
             // As above.
             let part = self.with_part(0, |state, _| state.areas.parts(&(at..range.end)).next());
-            let part = part.filter(|part| part.start == at).ok_or(Fault::Unmapped)?;
+            let part = part.filter(|part| part.start == at).ok_or_else(|| error(Fault::Unmapped))?;
             at = part.end;
-            let Some(kind) = kind(&part)? else { continue };
+            let kind = kind(&part).map_err(&error)?;
             // Nobody makes its pages but accesses of the program's own.
-            if part.flags.contains(AreaFlags::SECRET) {
-                return Err(Fault::Denied);
+            if kind.is_some() && part.flags.contains(AreaFlags::SECRET) {
+                return Err(error(Fault::Denied));
             }
-            for address in part.range().step_by(E::Granule::SIZE_BYTES as usize) {
-                self.fault(Access { address, kind })?;
+            let mut page = if kind.is_some() { part.start } else { part.end };
+            while page < part.end && self.embedder().goes_on() {
+                self.fault(Access { address: page, kind: kind.unwrap_or(Kind::Read) }).map_err(&error)?;
+                page = self.end_of_block(page);
+            }
+            if !self.embedder().goes_on() {
+                return Err(Error::Interrupted);
             }
         }
         Ok(())
+    }
+
+    /// The address behind the block that maps a page: an access that can be made there, can be made all over it. Behind the page, if no
+    /// block does.
+    fn end_of_block(&self, page: u64) -> u64 {
+        let whole = self.with_part(part_of::<E::Granule>(page), |state, _| {
+            let editing = self.editing();
+            let table = state.table(&editing);
+            // Of pages alone, the next look tells.
+            state
+                .has_folios()
+                .then(|| leaf_at::<E>(&table.view(), page))
+                .flatten()
+                .filter(|(leaf, _)| leaf.is_of_block())
+        });
+        whole.map_or(page + E::Granule::SIZE_BYTES, |(_, whole)| whole.end)
     }
 
     /// Makes the pages of areas that are locked, as far as that goes.
     fn populate_if_locked(&self, range: &Range<u64>) {
         let locked = AreaFlags::LOCKED | AreaFlags::LOCKED_ON_FAULT;
         let is_locked = |area: &Area<E::File>| area.flags & locked == AreaFlags::LOCKED;
-        let _ = self.touch(range, |area| Ok(if is_locked(area) { natural(area) } else { None }));
+        let _ = self.touch(range, |area| Ok(if is_locked(area) { natural(area) } else { None }), no_memory);
     }
+}
+
+/// What a fault comes to where nobody is told of it.
+fn no_memory(_: Fault) -> Error {
+    Error::NoMemory
 }
 
 /// The access by which a page of an area is made if nobody says which: a write where a write would copy; none where none is allowed.

@@ -174,6 +174,13 @@ pub trait Embedder: Frames + Clone {
         resize();
     }
 
+    /// Long calls ask this in each of their rounds, with the lock of the space held or not: others may run meanwhile. Whether the call goes on:
+    /// where the thread that makes it is to end, what may be done in part ends with [`crate::Error::Interrupted`]. What must be done as a
+    /// whole goes on all the same.
+    fn goes_on(&self) -> bool {
+        true
+    }
+
     /// Counts so many pages as promised, which programs may write one day; `false` if that is more than the kernel promises.
     fn commit(&self, pages: u64) -> bool {
         true

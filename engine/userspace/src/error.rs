@@ -27,6 +27,8 @@ pub enum Error {
     Busy,
     /// EFAULT: nothing is mapped there, or it cannot be had.
     BadAddress,
+    /// EINTR: the thread is to end ([`crate::Embedder::goes_on`]). A part is done.
+    Interrupted,
 }
 
 impl fmt::Display for Error {
@@ -41,6 +43,7 @@ impl fmt::Display for Error {
             Self::Overflow => "an offset that is too large",
             Self::Busy => "in use",
             Self::BadAddress => "nothing is mapped there",
+            Self::Interrupted => "the thread is to end",
         })
     }
 }

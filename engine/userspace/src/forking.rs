@@ -42,6 +42,8 @@ impl<E: Embedder> State<E> {
         let (mut shared, mut copied) = (Shared::NONE, Ok(()));
         self.withdraw(editing, &licence, &mut || {
             copied = copy.apply(&mut there, supply, &mut gather, |to, leaf, size, count| {
+                // The child is whole or not at all. It is as large as what is there.
+                let _ = editing.embedder.goes_on();
                 shared.add(editing.embedder, Leaf::new(to, leaf), (size, count), &mut child.resident);
             });
             shared.end(editing.embedder, &mut child.resident);

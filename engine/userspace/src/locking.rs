@@ -60,6 +60,9 @@ impl<E: Embedder> State<E> {
             if locks {
                 self.set_flags(editing, &part, (how.flags(), Locking::ALL), supply)?;
             }
+            if !editing.embedder.goes_on() {
+                return Err(Error::Interrupted.into());
+            }
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use crate::embedder::{Embedder, File};
 use crate::error::{Error, Short};
 use crate::removing::unmap;
 use crate::shape::{Leaf, Note, WRITABLE};
-use crate::state::{Editing, State, for_each_leaf, make_single};
+use crate::state::{Editing, State, for_each_leaf, for_each_leaf_if, make_single};
 
 /// A page that is mapped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,6 +64,9 @@ impl<E: Embedder> State<E> {
                 return Err(Error::NoMemory.into());
             }
             let mut pages = area.range().step_by(E::Granule::SIZE_BYTES as usize);
+            if !editing.embedder.goes_on() {
+                return Err(Error::Interrupted.into());
+            }
             for_each_leaf::<E, ()>(&table, &area.range(), |mapped, _| {
                 let before = pages.by_ref().take_while(|page| *page != mapped);
                 before.for_each(|page| sink(is_cached::<E>(&area, page)));
@@ -85,9 +88,12 @@ impl<E: Embedder> State<E> {
     ) -> Result<Option<(u64, bool)>, Short> {
         let rest = from..editing.shape.geometry.input_bytes();
         let mut table = self.table(editing);
-        let found = for_each_leaf::<E, Page>(&table, &rest, |page, leaf| match Page::new(page, &leaf) {
-            page if page.is_lazy => ControlFlow::Break(page),
-            _ => ControlFlow::Continue(()),
+        let is_lazy = |leaf: &Leaf| {
+            let _ = editing.embedder.goes_on();
+            Page::new(0, leaf).is_lazy
+        };
+        let found = for_each_leaf_if::<E, Page>(&table, &rest, is_lazy, |page, leaf| {
+            ControlFlow::Break(Page::new(page, &leaf))
         });
         let Some(page) = found? else { return Ok(None) };
         make_single::<E>(&mut table, editing, page.address, supply)?;
@@ -119,6 +125,8 @@ impl<E: Embedder> State<E> {
         let mut at = 0;
         while let Some(area) = self.areas.next(at) {
             at = area.end;
+            // Whoever looks for a page of the file must not find it: this is done as a whole.
+            let _ = editing.embedder.goes_on();
             let Backing::File { file: its, offset } = &area.backing else { continue };
             let of_area = |page: u64| area.start + bytes(page).saturating_sub(*offset).min(area.bytes());
             let range = of_area(pages.start)..of_area(pages.end);
@@ -143,9 +151,12 @@ impl<E: Embedder> State<E> {
     ) -> Result<(), Short> {
         let mut at = range.start;
         loop {
-            let is_files = |leaf: &Leaf| !leaf.has(Note::OWN);
-            let found = for_each_leaf::<E, u64>(&self.table(editing), &(at..range.end), |page, leaf| {
-                if is_files(&leaf) { ControlFlow::Break(page) } else { ControlFlow::Continue(()) }
+            let is_files = |leaf: &Leaf| {
+                let _ = editing.embedder.goes_on();
+                !leaf.has(Note::OWN)
+            };
+            let found = for_each_leaf_if::<E, u64>(&self.table(editing), &(at..range.end), is_files, |page, _| {
+                ControlFlow::Break(page)
             })?;
             let Some(page) = found else { return Ok(()) };
             at = page + E::Granule::SIZE_BYTES;

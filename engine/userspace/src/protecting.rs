@@ -31,6 +31,9 @@ impl<E: Embedder> State<E> {
                 self.protect_part(editing, &(at..end), rights, supply)?;
             }
             at = end;
+            if !editing.embedder.goes_on() {
+                return Err(Error::Interrupted.into());
+            }
         }
         Ok(())
     }
@@ -60,20 +63,29 @@ impl<E: Embedder> State<E> {
         }
         if is_stricter {
             let (set, clear) = editing.shape.change(rights);
-            let change = [Change::ProtectSparse { from: part.start.into()..part.end.into(), set, clear }];
             let mut table = self.table(editing);
             if rights.contains(Rights::EXECUTE) && !area.rights.contains(Rights::EXECUTE) {
                 // What the program has written is code from now on, as it is where Linux makes a page executable.
                 for_each_leaf::<E, ()>(&table, part, |_, leaf| {
+                    // All of it: rights and leaves change as one.
+                    let _ = editing.embedder.goes_on();
                     editing.embedder.make_fetchable(leaf.frame);
                     ControlFlow::Continue(())
                 })?;
             }
-            let (mut gather, licence) = (table.gather(), editing.licence());
-            let changed = table.plan(&change, Some(&licence)).and_then(|mut plan| plan.apply(supply, &mut gather));
-            supply.refill(&editing.platform, gather.finish(&editing.platform));
-            // Nothing lacks: no leaf is cut any more.
-            changed?;
+            let licence = editing.licence();
+            let mut at = part.start;
+            while at < part.end {
+                let end = self.portion(editing, &(at..part.end))?;
+                let change = [Change::ProtectSparse { from: at.into()..end.into(), set, clear }];
+                let mut gather = table.gather();
+                let changed = table.plan(&change, Some(&licence)).and_then(|mut plan| plan.apply(supply, &mut gather));
+                supply.refill(&editing.platform, gather.finish(&editing.platform));
+                // Nothing lacks: no leaf is cut any more.
+                changed?;
+                at = end;
+                let _ = editing.embedder.goes_on();
+            }
         }
         self.version += 1;
         self.areas.update(part, |area| {

@@ -14,7 +14,7 @@ use vmsa::{Geometry, Granule, Level, Meaning};
 use crate::embedder::Embedder;
 use crate::error::Short;
 use crate::shape::{Leaf, Note};
-use crate::state::{DOOMED, Editing, State, Table};
+use crate::state::{DOOMED, Editing, State, Table, portion_of_tables};
 
 impl<E: Embedder> State<E> {
     /// Unmaps the pages of a range. Tables that came free go into `supply`. After an error nothing has changed.
@@ -27,14 +27,19 @@ impl<E: Embedder> State<E> {
         self.cut_leaves(editing, range, supply)?;
         self.peaks = self.peaks_now();
         let mut table = self.table(editing);
-        let mut at = range.start;
+        let (mut at, mut portion_end) = (range.start, range.start);
         while at < range.end {
-            let end = self.note_frames(&table, at..range.end)?;
+            if at == portion_end {
+                portion_end = self.portion(editing, &(at..range.end))?;
+            }
+            let end = self.note_frames(&table, at..portion_end)?;
             unmap::<E>(&mut table, editing, at..end, supply)?;
             for (first, pages) in self.doomed.drain(..) {
                 editing.embedder.release_run(first, pages, E::Granule::SHIFT);
             }
             at = end;
+            // All of it goes, whoever is to end: that takes no longer than the end of the space would.
+            let _ = editing.embedder.goes_on();
         }
         Ok(())
     }
@@ -82,7 +87,15 @@ impl<E: Embedder> State<E> {
             if start >= end {
                 break;
             }
-            unmap::<E>(&mut table, editing, start..end, supply)?;
+            let mut at = start;
+            while at < end {
+                let portion = portion_of_tables::<E>(&table, &(at..end))?;
+                // Whole tables: a part of one is nothing that goes.
+                let portion_end = portion.next_multiple_of(span).min(end);
+                unmap::<E>(&mut table, editing, at..portion_end, supply)?;
+                at = portion_end;
+                let _ = editing.embedder.goes_on();
+            }
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! An address space, as a kernel holds it: what may be asked of it. Every call takes the lock for itself, and a fault a part of it.
 
+use core::ops::ControlFlow;
 use core::sync::atomic::{Ordering, fence};
 
 use pagetable::{PageTable, Reserve, Tolerance};
@@ -100,7 +101,13 @@ impl<E: Embedder> AddressSpace<E> {
     #[inline(never)]
     fn mend(&self, access: Access) -> Result<(), Fault> {
         let part = part_of::<E::Granule>(access.address);
+        let mut rounds = 0;
         loop {
+            // Others change the space again and again: who is to end need not make the access.
+            if rounds > 0 && !self.embedder.goes_on() {
+                return Ok(());
+            }
+            rounds += 1;
             // Looked at where it is: what lacks is large, and to move it takes as long as to look.
             let mut found = Found::Whole;
             let looked =
@@ -166,7 +173,22 @@ impl<E: Embedder> AddressSpace<E> {
 
     /// Gives `sink` every area, in order of address. The lock is held.
     pub fn areas(&self, mut sink: impl FnMut(&Area<E::File>)) {
-        self.with(|state| state.areas.iter().for_each(&mut sink));
+        self.with(|state| {
+            state.areas.iter().for_each(|area| {
+                sink(area);
+                let _ = self.embedder.goes_on();
+            });
+        });
+    }
+
+    /// Gives `sink` the areas that end above `start`, in order of address, until it breaks. The lock is held.
+    pub fn areas_from(&self, start: u64, mut sink: impl FnMut(&Area<E::File>) -> ControlFlow<()>) {
+        self.with(|state| {
+            let _ = state.areas.within(&(start..u64::MAX)).try_for_each(|area| {
+                let _ = self.embedder.goes_on();
+                sink(area)
+            });
+        });
     }
 
     /// What it has.

@@ -20,6 +20,9 @@ use crate::shape::{Leaf, Shape};
 /// Runs of frames that wait for the TLBs at once.
 pub(crate) const DOOMED: usize = 512;
 
+/// Descriptors of one portion of a step: between two, others have their turn.
+const PORTION: u64 = 1 << 16;
+
 /// What a change of the areas may take of the heap: nodes of the map that hold the parts of two that are cut.
 pub(crate) const HEAP: usize = 16 << 10;
 
@@ -178,6 +181,14 @@ impl<E: Embedder> State<E> {
         }
     }
 
+    /// Where a portion of a range ends: no leaf goes on beyond it, unless one does beyond the range.
+    pub(crate) fn portion(&self, editing: &Editing<'_, E>, range: &Range<u64>) -> Result<u64, Refusal> {
+        let areas = (self.areas.count() * E::Granule::ENTRIES) as u64;
+        let most = (self.areas.bytes() >> E::Granule::SHIFT) + areas;
+        // All that there can be is no more, and mostly is not.
+        if most <= PORTION { Ok(range.end) } else { portion_of_tables::<E>(&self.table(editing), range) }
+    }
+
     /// Pages of areas for which `is_counted` holds.
     pub(crate) fn pages(&self, mut is_counted: impl FnMut(&crate::Area<E::File>) -> bool) -> u64 {
         let counted = self.areas.iter().filter(|area| is_counted(area));
@@ -185,15 +196,36 @@ impl<E: Embedder> State<E> {
     }
 }
 
+/// Where a portion of a range ends, by what tables say alone: no leaf goes on beyond it, unless one does beyond the range.
+pub(crate) fn portion_of_tables<E: Embedder>(table: &Table<'_, '_, E>, range: &Range<u64>) -> Result<u64, Refusal> {
+    if (range.end - range.start) >> E::Granule::SHIFT <= PORTION {
+        return Ok(range.end);
+    }
+    table.view().portion(range.start.into()..range.end.into(), PORTION).map(u64::from)
+}
+
 /// Gives `sink` every page of a range that is mapped, in order of address; where it broke off.
 pub(crate) fn for_each_leaf<E: Embedder, B>(
     table: &Table<'_, '_, E>,
     range: &Range<u64>,
+    sink: impl FnMut(u64, Leaf) -> ControlFlow<B>,
+) -> Result<Option<B>, Refusal> {
+    for_each_leaf_if::<E, B>(table, range, |_| true, sink)
+}
+
+/// Gives `sink` every page of a range whose leaf is wanted; the others are passed over leaf by leaf, however large.
+pub(crate) fn for_each_leaf_if<E: Embedder, B>(
+    table: &Table<'_, '_, E>,
+    range: &Range<u64>,
+    is_wanted: impl Fn(&Leaf) -> bool,
     mut sink: impl FnMut(u64, Leaf) -> ControlFlow<B>,
 ) -> Result<Option<B>, Refusal> {
     let flow = table.view().for_each(range.start.into()..range.end.into(), |entry| {
         let Meaning::Leaf(to, _) = entry.lookup.meaning else { return ControlFlow::Continue(()) };
         let first = u64::from(entry.input);
+        if !is_wanted(&Leaf::new(to, entry.lookup.descriptor)) {
+            return ControlFlow::Continue(());
+        }
         if entry.shift == E::Granule::SHIFT {
             return sink(first, Leaf::new(to, entry.lookup.descriptor));
         }

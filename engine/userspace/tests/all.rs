@@ -31,6 +31,7 @@ mod recorded_folds;
 mod room;
 mod tables;
 mod threads;
+mod turns;
 mod usage;
 mod widths;
 mod zeros;

@@ -1,7 +1,6 @@
 //! What is in a regular file: pages, where there were none zeros.
 
 use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -11,7 +10,8 @@ use vmsa::PhysAddr;
 use crate::facts::page_size;
 use crate::memory::frames::{self, Frame};
 use crate::memory::promises;
-use crate::process::errno::{EFBIG, ENOSPC, EPERM, Errno};
+use crate::process::errno::{EFBIG, EINTR, ENOSPC, ENXIO, EPERM, Errno};
+use crate::threads::dispatcher;
 use crate::threads::mutex::Mutex;
 
 /// What may not be done any more with a file (F_ADD_SEALS): to seal it further, make it shorter or longer, write it, map it to
@@ -24,6 +24,14 @@ pub(crate) const SEAL_FUTURE_WRITE: u32 = 16;
 
 /// The largest file.
 const MOST_BYTES: u64 = i64::MAX as u64;
+
+/// Pages that are looked at, or go, while the lock is held.
+const AT_ONCE: usize = 128;
+
+/// A round of a loop whose length a program chooses: others have their turn, and SIGKILL ends it.
+fn check_going() -> Result<(), Errno> {
+    if dispatcher::goes_on() { Ok(()) } else { Err(EINTR) }
+}
 
 struct Pages {
     bytes: u64,
@@ -42,7 +50,17 @@ pub(crate) struct Content(Lock<Pages>, AtomicU32, Mutex<()>, AtomicU64);
 
 impl Drop for Content {
     fn drop(&mut self) {
+        let pages = self.0.with(|pages| core::mem::take(&mut pages.frames));
+        let_go(pages.into_values());
         promises::take_back(*self.3.get_mut());
+    }
+}
+
+/// Pages of a file go; others have their turn meanwhile.
+fn let_go(pages: impl Iterator<Item = Held>) {
+    for held in pages {
+        drop(held);
+        let _ = dispatcher::goes_on();
     }
 }
 
@@ -69,8 +87,9 @@ impl Content {
 
     /// Runs `body` while no other call writes, makes the file longer or shorter, makes holes in it, seals it, or maps it to be written by
     /// all: what `body` has looked at stays so until it has acted.
-    pub(crate) fn alone<T>(&self, body: impl FnOnce() -> T) -> T {
-        self.2.with(|()| body())
+    /// Who waits for that can be killed.
+    pub(crate) fn alone<T>(&self, body: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
+        self.2.with_or_end(|()| body())
     }
 
     pub(crate) fn seals(&self) -> u32 {
@@ -100,19 +119,35 @@ impl Content {
         self.0.with(|pages| pages.frames.get(&index).map(|held| held.frame.clone()))
     }
 
-    /// Where from `offset` on the first page is that was written or mapped, or the first that was not: the end is none.
-    pub(crate) fn seek(&self, offset: u64, is_data: bool) -> Option<u64> {
+    /// Where from `offset` on the first page is that was written or mapped, or the first that was not: the end is none. ENXIO without one.
+    pub(crate) fn seek(&self, offset: u64, is_data: bool) -> Result<u64, Errno> {
         let page = page_size().size_bytes();
-        self.0.with(|pages| {
-            let end = Some(pages.bytes).filter(|end| offset < *end)?;
-            let first = offset / page;
-            let found = match is_data {
-                true => pages.frames.range(first..).next().map(|(index, _)| *index)?,
-                false => (first..).find(|index| !pages.frames.contains_key(index))?,
-            };
-            let at = offset.max(found * page);
-            if is_data { Some(at).filter(|at| *at < end) } else { Some(at.min(end)) }
-        })
+        let end = Some(self.bytes()).filter(|end| offset < *end).ok_or(ENXIO)?;
+        if is_data {
+            let found = self.0.with(|pages| pages.frames.range(offset / page..).next().map(|(index, _)| *index));
+            let at = offset.max(found.ok_or(ENXIO)? * page);
+            return Some(at).filter(|at| *at < end).ok_or(ENXIO);
+        }
+        let mut first = offset / page;
+        loop {
+            // Pages side by side, as many as are looked at under the lock at once.
+            let is_next = |(at, index): &(usize, &u64)| **index == first + *at as u64;
+            let met = self.0.with(|pages| {
+                pages
+                    .frames
+                    .range(first..)
+                    .map(|(index, _)| index)
+                    .take(AT_ONCE)
+                    .enumerate()
+                    .take_while(is_next)
+                    .count()
+            });
+            first += met as u64;
+            if met < AT_ONCE {
+                return Ok(offset.max(first * page).min(end));
+            }
+            check_going()?;
+        }
     }
 
     /// The page of this number, made if there is none; `None` without memory.
@@ -194,6 +229,9 @@ impl Content {
                 Err(_) => break,
                 Ok(()) => at += last - first,
             }
+            if !dispatcher::goes_on() {
+                break;
+            }
         }
         Ok(at.saturating_sub(offset))
     }
@@ -221,6 +259,9 @@ impl Content {
             }
             at += last - first;
             self.0.with(|pages| pages.bytes = pages.bytes.max(at));
+            if !dispatcher::goes_on() {
+                break;
+            }
         }
         Ok(at - offset)
     }
@@ -239,14 +280,19 @@ impl Content {
         }
     }
 
-    /// Takes pages out of it: a hole.
-    pub(crate) fn take(&self, indices: Range<u64>) -> Vec<Frame> {
-        let taken = self.0.with(|pages| {
-            let mut taken = pages.frames.split_off(&indices.start);
-            pages.frames.append(&mut taken.split_off(&indices.end));
-            taken
+    /// Takes pages out of it, some at once: a hole, and where it goes on.
+    pub(crate) fn take(&self, indices: Range<u64>) -> ([Option<Frame>; AT_ONCE], u64) {
+        let mut taken = [const { None }; AT_ONCE];
+        let mut end = indices.end;
+        self.0.with(|pages| {
+            for place in &mut taken {
+                let Some(index) = pages.frames.range(indices.clone()).next().map(|(index, _)| *index) else { return };
+                *place = pages.frames.remove(&index).map(|held| held.frame);
+                end = index + 1;
+            }
         });
-        taken.into_values().map(|held| held.frame).collect()
+        let is_all = taken.last().is_some_and(Option::is_none);
+        (taken, if is_all { indices.end } else { end })
     }
 
     /// Has a page wherever one of these bytes is: `fallocate`. For who is [`Self::alone`].
@@ -258,6 +304,7 @@ impl Content {
         }
         for index in indices {
             self.frame(index).ok_or(ENOSPC)?;
+            check_going()?;
         }
         Ok(())
     }
@@ -268,18 +315,18 @@ impl Content {
             return Err(EFBIG);
         }
         let page = page_size().size_bytes();
-        let cut: Vec<Frame> = self.0.with(|pages| {
+        let cut = self.0.with(|pages| {
             let is_shorter = bytes < pages.bytes;
             pages.bytes = bytes;
             if !is_shorter {
-                return Vec::new();
+                return BTreeMap::new();
             }
             if let Some(last) = pages.frames.get(&(bytes / page)) {
                 frames::bytes(&last.frame.0)[(bytes % page) as usize..].fill(0);
             }
-            pages.frames.split_off(&bytes.div_ceil(page)).into_values().map(|held| held.frame).collect()
+            pages.frames.split_off(&bytes.div_ceil(page))
         });
-        drop(cut);
+        let_go(cut.into_values());
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::fallible::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use hardware::lock::Lock;
 
@@ -32,11 +32,42 @@ pub(crate) const O_LARGEFILE: u32 = 0o40_0000;
 pub(crate) const O_PATH: u32 = 0o1000_0000;
 pub(crate) const O_TMPFILE: u32 = 0o2000_0000;
 
+/// Where an open file stands.
+pub(crate) struct Position {
+    at: AtomicU64,
+    moving: Mutex<()>,
+}
+
+impl Position {
+    const fn new() -> Self {
+        Self { at: AtomicU64::new(0), moving: Mutex::new(()) }
+    }
+
+    /// What it is now: who reads the text about a file may be the one that moves it.
+    pub(crate) fn get(&self) -> u64 {
+        self.at.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set(&self, at: u64) {
+        self.at.store(at, Ordering::Relaxed);
+    }
+
+    /// Runs `body` with it while nobody else does; who waits for that can be killed.
+    pub(crate) fn with<R>(&self, body: impl FnOnce(&mut u64) -> Result<R, Errno>) -> Result<R, Errno> {
+        self.moving.with_or_end(|()| {
+            let mut at = self.get();
+            let result = body(&mut at);
+            self.set(at);
+            result
+        })
+    }
+}
+
 /// An open file: several descriptors may share it.
 pub(crate) struct File {
     pub(crate) inode: Arc<Inode>,
     pub(crate) flags: AtomicU32,
-    pub(crate) position: Mutex<u64>,
+    pub(crate) position: Position,
     /// What it says, of files whose text is made: when they are opened, and whenever they are read from their start.
     pub(crate) text: Mutex<Text>,
     /// What it was opened by.
@@ -62,7 +93,8 @@ impl File {
             _ => Text::new(),
         };
         let text = Mutex::new(text);
-        let file = Self { inode, flags: AtomicU32::new(flags), position: Mutex::new(0), text, path, _writing: writing };
+        let file =
+            Self { inode, flags: AtomicU32::new(flags), position: Position::new(), text, path, _writing: writing };
         file.count(1);
         Ok(Arc::try_new(file)?)
     }

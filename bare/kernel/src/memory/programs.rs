@@ -15,6 +15,7 @@ use crate::files::inode::{Body, Inode};
 use crate::memory::mapped::{Mapped, Path};
 use crate::memory::told::Told;
 use crate::memory::{folios, frames, pages, promises};
+use crate::threads::dispatcher;
 use crate::threads::parted::Parted;
 
 /// The kernel, as address spaces see it.
@@ -159,6 +160,10 @@ impl<G: Granule> Embedder for Programs<G> {
 
     fn announce(&self, range: Range<u64>, resize: &mut dyn FnMut()) {
         monitor::announce(&[range.start.into()..range.end.into()], resize);
+    }
+
+    fn goes_on(&self) -> bool {
+        dispatcher::goes_on()
     }
 
     fn commit(&self, pages: u64) -> bool {

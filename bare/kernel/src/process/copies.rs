@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use hardware::user;
 use userspace::{AreaFlags, Fault, Kind};
 
-use super::errno::{E2BIG, EFAULT, EINVAL, ENAMETOOLONG, ENOMEM, Errno};
+use super::errno::{E2BIG, EFAULT, EINTR, EINVAL, ENAMETOOLONG, ENOMEM, Errno};
 use super::pressure;
 use crate::facts::page_size;
 use crate::fallible::List;
@@ -57,6 +57,10 @@ fn copy(
     let page = page_size().size_bytes();
     let (mut done, mut is_again) = (0, false);
     while done < bytes {
+        // What is less than a page is copied whatever comes: the last words of a thread are.
+        if !dispatcher::goes_on() && done as u64 >= page {
+            return Err(EINTR);
+        }
         let at = address + done as u64;
         let count = (bytes - done).min((page - at % page) as usize);
         let left = copy(at, done..done + count);
@@ -222,6 +226,9 @@ pub(crate) fn read_texts(from: u64, longest: usize, room: usize) -> Result<Vec<V
         let [text] = read_words(at)?;
         if text == 0 {
             return Ok(texts);
+        }
+        if !dispatcher::goes_on() {
+            return Err(EINTR);
         }
         // Words may be short, and each takes an allocation of its own; the next may be as long as any.
         let bytes = room - left + longest + (texts.len() + 1) * 2 * (size_of::<Vec<u8>>() + 32);

@@ -91,8 +91,12 @@ fn end_process(process: &Arc<Process>) {
     let status = process.life.with(|life| *life.status.get_or_insert(0));
     process.files.let_go();
     // Nor does this CPU translate by it: who waits for the process finds that its pages are nobody's.
-    drop(process.space.with(Option::take));
+    let space = process.space.with(Option::take);
     drop(space::leave());
+    // Here and not where the last CPU forgets it: others have their turn meanwhile.
+    if let Some(space) = space.filter(|space| !table::all().any(|other| other.has_space(space))) {
+        space.clear();
+    }
     process.image.with(|image| image.file = None);
     alarms::delete_all(process.number, false);
     process.is_borrowing.store(false, Ordering::Release);

@@ -33,6 +33,7 @@ impl From<Error> for Errno {
             Error::Overflow => EOVERFLOW,
             Error::Busy => EBUSY,
             Error::BadAddress => EFAULT,
+            Error::Interrupted => EINTR,
         }
     }
 }

@@ -49,6 +49,11 @@ impl Signal {
         1 << (self.0 - 1)
     }
 
+    /// Those of a set.
+    pub(crate) fn all(set: u64) -> impl Iterator<Item = Self> {
+        (1..=SIGNALS as u8).map(Self).filter(move |signal| set & signal.bit() != 0)
+    }
+
     /// Whether each one that is sent is taken.
     pub(crate) fn queues(self) -> bool {
         self.0 >= FIRST_QUEUED
@@ -98,6 +103,12 @@ impl Action {
 
     pub(crate) fn is_handled(&self) -> bool {
         self.handler > 1
+    }
+
+    /// Whether a process ends by the signal.
+    pub(crate) fn ends(&self, signal: Signal) -> bool {
+        let stops = [SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU].contains(&signal);
+        signal == SIGKILL || !self.is_handled() && !self.is_ignored(signal) && !stops
     }
 }
 

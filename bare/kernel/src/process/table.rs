@@ -287,6 +287,11 @@ impl Process {
         self.space.with(|space| space.clone())
     }
 
+    /// Whether this is its address space.
+    pub(crate) fn has_space(&self, one: &Arc<dyn Space>) -> bool {
+        self.space.with(|space| space.as_ref().is_some_and(|space| Arc::ptr_eq(space, one)))
+    }
+
     /// How much of memory it may have.
     pub(crate) fn limits_of_memory(&self) -> Limits {
         let is_root = self.users.with(|users| users.is_root());

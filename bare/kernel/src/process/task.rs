@@ -165,6 +165,16 @@ impl Owner for Task {
             || self.is_over()
     }
 
+    fn is_dying(&self) -> bool {
+        if self.process.is_ending() || self.is_over() {
+            return true;
+        }
+        let waiting = (self.pending.set() | self.process.pending.set()) & !self.mask();
+        waiting & SIGKILL.bit() != 0
+            || waiting != 0
+                && self.process.actions.with(|actions| Signal::all(waiting).any(|one| actions[one.index()].ends(one)))
+    }
+
     fn is_held(&self) -> bool {
         if self.process.stops.by().is_none() || self.process.is_ending() || self.is_over() {
             return false;

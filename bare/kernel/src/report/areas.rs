@@ -1,6 +1,7 @@
 //! The areas of a process, line by line as Linux prints them in `/proc/self/maps`.
 
 use core::fmt::Write;
+use core::ops::ControlFlow;
 
 use userspace::{Area, AreaFlags, Backing, Rights};
 
@@ -22,11 +23,23 @@ pub(crate) use line;
 
 /// Gives every area, with its name.
 pub(super) fn for_each_area(process: &Process, mut sink: impl FnMut(&Area<Mapped>, &str)) -> Result<(), NoMemory> {
+    areas_from(process, 0, |area, name| {
+        sink(area, name);
+        ControlFlow::Continue(())
+    })
+}
+
+/// Gives the areas that end above `start`, with their names, until `sink` breaks.
+pub(super) fn areas_from(
+    process: &Process,
+    start: u64,
+    mut sink: impl FnMut(&Area<Mapped>, &str) -> ControlFlow<()>,
+) -> Result<(), NoMemory> {
     let Some(space) = process.try_space() else { return Ok(()) };
     let mut all = Ok(());
     let heap = space.heap();
     let stack = process.image.with(|image| image.stack);
-    space.areas(&mut |area| {
+    space.areas_from(start, &mut |area| {
         let named;
         let name = match &area.backing {
             Backing::File { file, .. } => {
@@ -35,7 +48,7 @@ pub(super) fn for_each_area(process: &Process, mut sink: impl FnMut(&Area<Mapped
                     Ok(name) => name,
                     Err(NoMemory) => {
                         all = Err(NoMemory);
-                        return;
+                        return ControlFlow::Break(());
                     }
                 }
             }
@@ -43,7 +56,7 @@ pub(super) fn for_each_area(process: &Process, mut sink: impl FnMut(&Area<Mapped
             Backing::Anonymous { .. } if area.start < heap.end && heap.start < area.end => "[heap]",
             Backing::Anonymous { .. } => "",
         };
-        sink(area, name);
+        sink(area, name)
     });
     all
 }

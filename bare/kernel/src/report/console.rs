@@ -46,13 +46,22 @@ pub(crate) fn write_text(text: impl fmt::Display) {
     CONSOLE.with(|console| write(*console, format_args!("{text}")));
 }
 
-/// Prints bytes of a program's.
-pub(crate) fn write_bytes(bytes: &[u8]) {
-    CONSOLE.with(|console| {
-        if let Some(uart) = console {
-            bytes.iter().for_each(|byte| uart.write_byte(*byte));
-        }
-    });
+/// Bytes of a program's that are printed at once, interrupts masked.
+const PART: usize = 128;
+
+/// Prints bytes of a program's. Lines that are not long stay whole.
+pub(crate) fn write_bytes(mut bytes: &[u8]) {
+    while !bytes.is_empty() {
+        let part = &bytes[..bytes.len().min(PART)];
+        let line_end = part.iter().position(|byte| *byte == b'\n').map_or(part.len(), |end| end + 1);
+        let (part, rest) = bytes.split_at(line_end);
+        CONSOLE.with(|console| {
+            if let Some(uart) = console {
+                part.iter().for_each(|byte| uart.write_byte(*byte));
+            }
+        });
+        bytes = rest;
+    }
 }
 
 /// Prints a line even if the console's owner is stuck, or the MMU is off.

@@ -152,7 +152,7 @@ fn wishes(text: &mut Text, process: &Process, name: &str) {
 /// `fdinfo`.
 pub(crate) fn of_file(file: &File) -> Text {
     let mut text = Text::new();
-    line!(text, "pos:\t{}", file.position.with(|position| *position));
+    line!(text, "pos:\t{}", file.position.get());
     line!(text, "flags:\t0{:o}\nmnt_id:\t1\nino:\t{}", file.flags(), file.inode.number);
     text
 }

@@ -3,10 +3,11 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write;
+use core::ops::ControlFlow;
 
 use userspace::{Area, AreaFlags, Backing, Rights};
 
-use super::areas::{NAMES, for_each_area, line, map_line};
+use super::areas::{NAMES, areas_from, line, map_line};
 use crate::facts::page_size;
 use crate::fallible::{List, NoMemory, try_text};
 use crate::files::inode::Body;
@@ -16,6 +17,7 @@ use crate::memory::{folios, frames};
 use crate::process::errno::Errno;
 use crate::process::space::Space;
 use crate::process::table::Process;
+use crate::threads::dispatcher;
 
 /// Bytes of an area, by what its pages are.
 #[derive(Clone, Copy, Default)]
@@ -41,10 +43,7 @@ impl Sums {
         let mut sums = Self::default();
         let bytes = page_size().size_bytes();
         let of_file = if is_of_regular_file(area) { 2 } else { 1 };
-        space.pages(area.range(), &mut |page| {
-            if !page.is_counted {
-                return;
-            }
+        space.counted_pages(area.range(), &mut |page| {
             // A file itself is one of the holders of its pages, and no program.
             let is_files = !page.is_own && matches!(area.backing, Backing::File { .. });
             let programs = u64::from(frames::holders(page.frame)).saturating_sub(is_files.into()).max(1);
@@ -145,13 +144,12 @@ fn for_each(process: &Process, mut sink: impl FnMut(&Area<Mapped>, &str)) -> Res
     loop {
         let mut some: Vec<(Area<Mapped>, String)> = Vec::new();
         let mut put = Ok(());
-        for_each_area(process, |area, name| {
-            if area.start >= at && some.len() < AT_ONCE && put.is_ok() {
-                put = try_text(name).and_then(|name| some.try_push((area.clone(), name)));
-            }
+        areas_from(process, at, |area, name| {
+            put = try_text(name).and_then(|name| some.try_push((area.clone(), name)));
+            if some.len() < AT_ONCE && put.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
         put?;
-        let Some((last, _)) = some.last() else { return Ok(()) };
+        let Some((last, _)) = some.last().filter(|_| dispatcher::goes_on()) else { return Ok(()) };
         at = last.end;
         some.iter().for_each(|(area, name)| sink(area, name));
     }

@@ -2,13 +2,13 @@
 
 use crate::fallible::Arc;
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use hardware::{interrupts, parking, per_cpu, timer, user};
 use spin::Once;
 
 use super::queue::{self, Next};
-use super::thread::{self, Leaving, Thread};
+use super::thread::{self, Leaving, Thread, try_current};
 use crate::cpus::calls;
 use crate::memory::linear_map;
 
@@ -26,8 +26,12 @@ unsafe impl Sync for Places {}
 
 /// The stack pointer of each CPU's dispatcher while a thread runs.
 static PLACES: Places = Places([const { UnsafeCell::new(0) }; per_cpu::MAX_CPUS]);
-/// Whether the time of the thread that runs on each CPU is over.
-static IS_OVER: [AtomicBool; per_cpu::MAX_CPUS] = [const { AtomicBool::new(false) }; per_cpu::MAX_CPUS];
+/// What there is to tell the thread that runs on each CPU: [`OVER`] and [`DYING`].
+static NEWS: [AtomicU8; per_cpu::MAX_CPUS] = [const { AtomicU8::new(0) }; per_cpu::MAX_CPUS];
+/// Its time is over.
+const OVER: u8 = 1;
+/// It is to end: it was when it was last looked at, at the start of its time or at the end.
+const DYING: u8 = 2;
 static SWITCHES: AtomicU64 = AtomicU64::new(0);
 /// When [`World::fire`] is called next, in ticks of the counter.
 static DUE: AtomicU64 = AtomicU64::new(u64::MAX);
@@ -52,7 +56,7 @@ pub(crate) trait World {
 pub(crate) fn set_due(ticks: u64) {
     if ticks < DUE.swap(ticks, Ordering::AcqRel) {
         // Earlier than the timer is armed for: the thread that runs here looks at the time once more before it goes on.
-        IS_OVER[per_cpu::index()].store(true, Ordering::Relaxed);
+        NEWS[per_cpu::index()].fetch_or(OVER, Ordering::Relaxed);
     }
 }
 
@@ -162,7 +166,7 @@ fn heal() -> Option<u64> {
 fn dispatch(world: &dyn World, thread: Arc<Thread>) {
     let cpu = per_cpu::index();
     SWITCHES.fetch_add(1, Ordering::Relaxed);
-    IS_OVER[cpu].store(false, Ordering::Relaxed);
+    NEWS[cpu].store(if thread.owner.is_dying() { DYING } else { 0 }, Ordering::Relaxed);
     thread.owner.enter();
     arm();
     thread.simd.with(|simd| user::restore_simd(simd));
@@ -228,7 +232,7 @@ pub(crate) fn leave_wrong_cpu() {
 
 /// The thread's time is over, or it has something new to look at.
 pub(crate) fn is_over() -> bool {
-    IS_OVER[per_cpu::index()].load(Ordering::Relaxed)
+    NEWS[per_cpu::index()].load(Ordering::Relaxed) & OVER != 0
 }
 
 /// Gives way if the time is over. A new slice begins.
@@ -240,9 +244,30 @@ pub(crate) fn give_way_if_over() {
     thread.owner.tick(thread.number());
     drop(thread);
     // Behind the tick, after which something may be due earlier.
-    IS_OVER[per_cpu::index()].store(false, Ordering::Relaxed);
+    NEWS[per_cpu::index()].fetch_and(!OVER, Ordering::Relaxed);
     arm();
     give_way();
+}
+
+/// A loop whose length a program chooses asks this in each round, where nothing is half done: others have their turn if the time is over.
+/// Whether it goes on; not where the thread is to end. Where a spin lock is held, and between threads, it does, and nobody has a turn.
+#[inline(always)]
+pub(crate) fn goes_on() -> bool {
+    NEWS[per_cpu::index()].load(Ordering::Relaxed) == 0 || attend()
+}
+
+#[cold]
+#[inline(never)]
+fn attend() -> bool {
+    let thread = if interrupts::are_masked() { None } else { try_current() };
+    let Some(thread) = thread else { return true };
+    if is_over() {
+        give_way_if_over();
+        if thread.owner.is_dying() {
+            NEWS[per_cpu::index()].fetch_or(DYING, Ordering::Relaxed);
+        }
+    }
+    NEWS[per_cpu::index()].load(Ordering::Relaxed) & DYING == 0
 }
 
 /// Has this CPU interrupted when the thread's time is over, or an alarm is due.
@@ -254,7 +279,7 @@ fn arm() {
 /// The timer's interrupt, with interrupts masked.
 pub(crate) fn tick() {
     timer::disarm();
-    IS_OVER[per_cpu::index()].store(true, Ordering::Relaxed);
+    NEWS[per_cpu::index()].fetch_or(OVER, Ordering::Relaxed);
     if let Some(end) = end() {
         if end <= timer::read_counter() {
             GIVE_UP.get().inspect(|give_up| give_up());

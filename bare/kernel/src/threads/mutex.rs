@@ -8,6 +8,7 @@ use hardware::interrupts;
 use super::dispatcher::leave;
 use super::thread::{Leaving, try_current};
 use super::waiters::Waiters;
+use crate::process::errno::{EINTR, Errno};
 
 /// A turn that one thread at a time has.
 pub(super) struct Turn {
@@ -25,9 +26,25 @@ impl Turn {
     /// Waits for it.
     #[inline(always)]
     pub(super) fn take(&self) {
-        while self.is_taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        while !self.try_take() {
             self.sleep();
         }
+    }
+
+    /// The same, unless the thread is to end. Whether it has it.
+    fn take_unless_dying(&self) -> bool {
+        while !self.try_take() {
+            if try_current().is_some_and(|thread| thread.owner.is_dying()) {
+                return false;
+            }
+            self.sleep();
+        }
+        true
+    }
+
+    #[inline(always)]
+    fn try_take(&self) -> bool {
+        self.is_taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     /// Gives turns back, each of which this thread has.
@@ -77,9 +94,19 @@ impl<T> Mutex<T> {
         Self { turn: Turn::new(), value: UnsafeCell::new(value) }
     }
 
-    /// Runs `body` with the value. Not twice by one thread.
+    /// Runs `body` with the value. Not twice by one thread. For what is never held for long.
     pub(crate) fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
         self.turn.take();
+        self.run(body)
+    }
+
+    /// Runs `body` with the value, for which a program may have others wait: who waits can be killed (EINTR). Not twice by one thread.
+    pub(crate) fn with_or_end<R>(&self, body: impl FnOnce(&mut T) -> Result<R, Errno>) -> Result<R, Errno> {
+        if self.turn.take_unless_dying() { self.run(body) } else { Err(EINTR) }
+    }
+
+    /// Runs `body` with the value, and gives the turn back, which this thread has.
+    fn run<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
         // SAFETY: taken.
         let result = body(unsafe { &mut *self.value.get() });
         Turn::give_back(core::iter::once(&self.turn));

@@ -33,6 +33,8 @@ pub(crate) enum Leaving {
 pub(crate) trait Owner: Any {
     /// Whether a wait has to end, whatever it is for.
     fn is_interrupted(&self) -> bool;
+    /// Whether the thread is to end as soon as it looks.
+    fn is_dying(&self) -> bool;
     /// Whether the thread may not go on for now. It is woken when it may.
     fn is_held(&self) -> bool;
     /// The thread goes on, on this CPU. Exceptions are masked.

@@ -91,6 +91,10 @@ pub(crate) struct Inner {
     /// How often the heap has room yet, and for how many bytes it was asked last.
     pub(crate) heap_left: Cell<usize>,
     pub(crate) heap_asked: Cell<usize>,
+    /// How often long calls may ask whether they go on yet; loads at the last time, and the most between two.
+    pub(crate) turns_left: Cell<usize>,
+    pub(crate) loads_before: Cell<usize>,
+    pub(crate) most_loads: Cell<usize>,
     pub(crate) committed: Cell<u64>,
     pub(crate) most_committed: Cell<u64>,
     pub(crate) asids: Asids<Alone<Numbers>>,
@@ -141,6 +145,9 @@ impl<G: Granule> Kernel<G> {
             announced: Cell::new(0),
             heap_left: Cell::new(usize::MAX),
             heap_asked: Cell::new(0),
+            turns_left: Cell::new(usize::MAX),
+            loads_before: Cell::new(0),
+            most_loads: Cell::new(0),
             committed: Cell::new(0),
             most_committed: Cell::new(u64::MAX),
             asids: Asids::new(8, 1).unwrap(),
@@ -331,6 +338,15 @@ impl<G: Granule> Embedder for Kernel<G> {
         assert!((range.start | range.end).is_multiple_of(G::SIZE_BYTES) && !range.is_empty(), "{range:x?}");
         self.0.announced.set(self.0.announced.get() + 1);
         resize();
+    }
+
+    fn goes_on(&self) -> bool {
+        let loads = self.0.machine.loads.get();
+        let before = self.0.loads_before.replace(loads);
+        self.0.most_loads.set(self.0.most_loads.get().max(loads - before));
+        let left = self.0.turns_left.get();
+        self.0.turns_left.set(left.saturating_sub(usize::from(left != usize::MAX)));
+        left > 0
     }
 
     fn commit(&self, pages: u64) -> bool {

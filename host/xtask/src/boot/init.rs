@@ -13,8 +13,19 @@ use crate::{
 };
 
 /// Those of the project's own programs that are asked for by name.
-const OWN: [&str; 10] =
-    ["atomics", "converting", "healing", "hostile", "intervals", "modules", "parts", "secrets", "timing", "vectors"];
+const OWN: [&str; 11] = [
+    "atomics",
+    "converting",
+    "healing",
+    "hostile",
+    "intervals",
+    "killing",
+    "modules",
+    "parts",
+    "secrets",
+    "timing",
+    "vectors",
+];
 /// The one that loads a module, which is packed beside it.
 const LOADER: &str = "modules";
 /// How the option begins of a stress, which loads that module too.

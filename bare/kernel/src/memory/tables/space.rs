@@ -1,7 +1,7 @@
 //! What may be asked of a program's address space, whatever its granule.
 
 use crate::fallible::{Arc, arc_as};
-use core::ops::Range;
+use core::ops::{ControlFlow, Range};
 
 use hardware::platform::Hardware;
 use pagetable::{Census, HardwareUpdates, TlbFeatures};
@@ -41,6 +41,7 @@ pub(crate) trait Space: Send + Sync {
     fn lock_all(&self, how: Locking, has_current: bool, future: Locking) -> Result<(), Error>;
     fn sync(&self, start: u64, bytes: u64, invalidates: bool) -> Result<(), Error>;
     fn pages(&self, range: Range<u64>, sink: &mut dyn FnMut(&Page));
+    fn counted_pages(&self, range: Range<u64>, sink: &mut dyn FnMut(&Page));
     fn take_lazy(&self, pages: usize) -> usize;
     fn forget_file(&self, file: &Mapped, pages: Range<u64>, keeps_copies: bool);
     fn set_heap(&self, start: u64);
@@ -50,6 +51,8 @@ pub(crate) trait Space: Send + Sync {
     fn fault(&self, access: Access) -> Result<(), Fault>;
     fn fork(&self) -> Result<Arc<dyn Space>, Error>;
     fn areas(&self, sink: &mut dyn FnMut(&Area<Mapped>));
+    fn areas_from(&self, start: u64, sink: &mut dyn FnMut(&Area<Mapped>) -> ControlFlow<()>);
+    fn clear(&self);
     fn usage(&self) -> Usage;
     fn heap(&self) -> Range<u64>;
     fn context(&self) -> &Context;
@@ -147,6 +150,10 @@ impl<G: Granule + Send + Sync> Space for Of<G> {
         self.space.pages(range, sink);
     }
 
+    fn counted_pages(&self, range: Range<u64>, sink: &mut dyn FnMut(&Page)) {
+        self.space.counted_pages(range, sink);
+    }
+
     fn take_lazy(&self, pages: usize) -> usize {
         self.space.take_lazy(pages)
     }
@@ -181,6 +188,14 @@ impl<G: Granule + Send + Sync> Space for Of<G> {
 
     fn areas(&self, sink: &mut dyn FnMut(&Area<Mapped>)) {
         self.space.areas(sink);
+    }
+
+    fn areas_from(&self, start: u64, sink: &mut dyn FnMut(&Area<Mapped>) -> ControlFlow<()>) {
+        self.space.areas_from(start, sink);
+    }
+
+    fn clear(&self) {
+        self.space.clear();
     }
 
     fn usage(&self) -> Usage {

@@ -11,6 +11,7 @@ use crate::fallible::List;
 use crate::files::inode::Body;
 use crate::process::copies;
 use crate::process::errno::*;
+use crate::threads::dispatcher;
 
 pub(super) const CALLS: &[Row] = &[
     (216, "mremap", mremap),
@@ -149,6 +150,9 @@ fn mincore(call: &mut Call) -> Answer {
         // What is told of lies before the first hole.
         copies::write(to + first, &found)?;
         told?;
+        if !dispatcher::goes_on() {
+            return Err(EINTR);
+        }
     }
     Ok(0)
 }

@@ -15,6 +15,7 @@ use crate::files::tree::Place;
 use crate::memory::mapped::Path;
 use crate::process::copies;
 use crate::process::errno::*;
+use crate::threads::dispatcher;
 use crate::threads::waiters::wait;
 
 pub(super) const CALLS: &[Row] = &[
@@ -215,6 +216,9 @@ fn close_range(call: &mut Call) -> Answer {
         });
         closed.iter().for_each(|closed| closed.file.give_up_locks(call.process().files.owner()));
         drop(closed);
+        if !dispatcher::goes_on() {
+            return Err(EINTR);
+        }
     }
     Ok(0)
 }
@@ -301,7 +305,7 @@ fn ioctl(call: &mut Call) -> Answer {
             Ok(0)
         }
         (Body::Regular(content), FIONREAD) => {
-            let rest = content.bytes().wrapping_sub(file.position.with(|position| *position));
+            let rest = content.bytes().wrapping_sub(file.position.get());
             copies::write_half(argument, rest as u32).map(|()| 0)
         }
         (_, FIONCLEX | FIOCLEX) => call.process().files.with(|files| {

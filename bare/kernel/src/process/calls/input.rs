@@ -12,6 +12,7 @@ use crate::process::copies;
 use crate::process::errno::*;
 use crate::process::resources::FILE_BYTES;
 use crate::process::signals::{Info, SIGXFSZ};
+use crate::threads::dispatcher;
 
 pub(super) const CALLS: &[Row] =
     &[(62, "lseek", lseek), (63, "read", read), (64, "write", write), (67, "pread64", pread), (68, "pwrite64", pwrite)];
@@ -50,7 +51,7 @@ fn lseek(call: &mut Call) -> Answer {
             (2, _) => file.inode.bytes(),
             // SEEK_DATA and SEEK_HOLE.
             (3 | 4, Body::Regular(content)) => {
-                *position = content.seek(offset, whence == 3).ok_or(ENXIO)?;
+                *position = content.seek(offset, whence == 3)?;
                 return Ok(*position);
             }
             _ => return Err(EINVAL),
@@ -93,7 +94,7 @@ pub(super) fn read_at(file: &File, to: u64, bytes: u64, offset: Option<u64>, wai
                 let part = part?;
                 return copies::write(to, &part).map(|()| part.len() as u64);
             }
-            file.text.with(|text| {
+            file.text.with_or_end(|text| {
                 if at == 0 {
                     *text = made.text();
                 }
@@ -111,6 +112,9 @@ pub(super) fn give(to: u64, bytes: u64, mut fill: impl FnMut(&mut [u8]) -> usize
     copies::check(to, bytes as usize)?;
     let (mut part, mut done) = ([0; PART as usize], 0);
     while done < bytes {
+        if !dispatcher::goes_on() {
+            return if done > 0 { Ok(done) } else { Err(EINTR) };
+        }
         let room = (PART - (to + done) % PART).min(bytes - done);
         let count = fill(&mut part[..room as usize]);
         match copies::write(to + done, &part[..count]) {
@@ -133,6 +137,9 @@ fn read_text(text: &Text, offset: u64, to: u64, bytes: u64) -> Answer {
         }
         copies::write(to + done, part)?;
         done += part.len() as u64;
+        if !dispatcher::goes_on() {
+            return Err(EINTR);
+        }
     }
     Ok(done)
 }
@@ -172,6 +179,9 @@ pub(super) fn write_at(call: &Call, file: &File, from: u64, bytes: u64, offset: 
                     Ok(()) => device.write(&part[..count]),
                 }
                 done += count as u64;
+                if !dispatcher::goes_on() {
+                    break;
+                }
             }
             Ok(done)
         }

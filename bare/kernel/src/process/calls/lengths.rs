@@ -11,6 +11,7 @@ use crate::files::inode::{Body, Inode};
 use crate::memory::mapped::{Mapped, Path};
 use crate::process::errno::*;
 use crate::process::family;
+use crate::threads::dispatcher;
 
 /// F_ADD_SEALS: none can be taken back.
 pub(super) fn add_seals(inode: &Arc<Inode>, seals: u32) -> Answer {
@@ -80,9 +81,13 @@ pub(super) fn punch(inode: &Arc<Inode>, content: &Content, offset: u64, bytes: u
         }
         content.clear(offset, first * page - offset);
         content.clear(last * page, end - last * page);
-        let gone = content.take(first..last);
-        forget_pages(inode, first..last, true);
-        drop(gone);
+        let mut at = first;
+        while at < last {
+            let (gone, end) = content.take(at..last);
+            forget_pages(inode, at..end, true);
+            drop(gone);
+            at = end;
+        }
         Ok(())
     })
 }
@@ -90,5 +95,9 @@ pub(super) fn punch(inode: &Arc<Inode>, content: &Content, offset: u64, bytes: u
 /// Has no program map what were pages of a file.
 fn forget_pages(inode: &Arc<Inode>, pages: Range<u64>, keeps_copies: bool) {
     let file = Mapped { inode: inode.clone(), path: Path::Fixed("") };
-    family::for_each_space(|space| space.forget_file(&file, pages.clone(), keeps_copies));
+    family::for_each_space(|space| {
+        space.forget_file(&file, pages.clone(), keeps_copies);
+        // What is cut off is mapped nowhere in the end, whoever is to end.
+        let _ = dispatcher::goes_on();
+    });
 }

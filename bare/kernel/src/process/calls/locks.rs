@@ -28,7 +28,7 @@ impl Wanted {
         let [kinds, start, bytes, process] = copies::read_words(from)?;
         let origin = match kinds >> 16 & 0xffff {
             0 => 0,
-            1 => file.position.with(|position| *position),
+            1 => file.position.get(),
             2 => file.inode.bytes(),
             _ => return Err(EINVAL),
         };

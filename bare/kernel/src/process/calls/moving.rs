@@ -11,6 +11,7 @@ use crate::files::open::{File, O_APPEND, O_NONBLOCK};
 use crate::files::pipe::Pipe;
 use crate::process::copies;
 use crate::process::errno::*;
+use crate::threads::dispatcher;
 
 pub(super) const CALLS: &[Row] =
     &[(71, "sendfile", sendfile), (76, "splice", splice), (77, "tee", tee), (285, "copy_file_range", copy_file_range)];
@@ -36,7 +37,7 @@ struct At {
 impl At {
     fn read(file: &File, kept: u64) -> Result<Self, Errno> {
         let offset = match kept {
-            0 => file.position.with(|position| *position),
+            0 => file.position.get(),
             kept => copies::read_words::<1>(kept)?[0],
         };
         if offset > i64::MAX as u64 { Err(EINVAL) } else { Ok(Self { kept, offset }) }
@@ -46,7 +47,7 @@ impl At {
     fn go_on(&self, file: &File, done: u64) -> Result<(), Errno> {
         match self.kept {
             0 => {
-                file.position.with(|position| *position = self.offset + done);
+                file.position.set(self.offset + done);
                 Ok(())
             }
             kept => copies::write_words(kept, &[self.offset + done]),
@@ -106,7 +107,7 @@ fn in_parts(bytes: u64, mut each: impl FnMut(u64, &mut [u8]) -> Answer) -> Answe
         match each(done, &mut part[..most]) {
             Ok(moved) => {
                 done += moved;
-                if moved < most as u64 {
+                if moved < most as u64 || !dispatcher::goes_on() {
                     break;
                 }
             }

@@ -71,12 +71,14 @@ pub(super) fn all() -> Vec<Boot> {
         .chain(["4k", "16k"].map(on_mixed_levels))
         .chain([stuck("4k", 4), stuck("16k", 1), boot(&LEFT, "4k", 4, 1), boot(&LEFT, "64k", 1, 1)])
         .chain([above_the_monitor(), with_conflicts(), own(VECTORS, ("4k", 2, 1)), own(VECTORS, ("64k", 1, 2))])
+        .chain(SETTINGS.map(killing))
         .chain(OWN.into_iter().flat_map(|program| SETTINGS.map(|setting| own(program, setting))))
         .collect()
 }
 
 /// One of the project's own programs, and lines that it prints: what is missed while a signal waits, one that comes while every CPU
-/// idles; timers of the shortest periods, beside which others go on; pages that leave the linear map, which has them again in the end; and its leaves, which fold while nothing runs.
+/// idles; timers of the shortest periods, beside which others go on; pages that leave the linear map, which has them again in the end; its
+/// leaves, which fold while nothing runs.
 const OWN: [(&str, &[Words]); 5] = [
     ("modules", &[&["25 rounds: true"], &["together: true"], &["game=: ENOEXEC"], &["unloaded after all: 0"]]),
     ("timing", &[&["the most overruns: 2147483647"], &["asleep: EINTR"]]),
@@ -100,6 +102,13 @@ const HOSTILE: [(&str, &str, usize, u8, &str); 5] = [
 
 /// More threads than CPUs that have something in registers of SVE.
 const VECTORS: (&str, &[Words]) = ("vectors", &[&["not kept: [0, 0, 0, 0, 0], signals came: true"]]);
+
+/// Long calls that are killed. The block of zeros that they read stays.
+fn killing(setting: (&'static str, usize, u8)) -> Boot {
+    let mut boot = own(("killing", &[&["mlockall: killed by SIGKILL"], &["its own fdinfo: pos:"]]), setting);
+    boot.expect.retain(|expect| !matches!(expect, Says(words) if *words == NOTHING_LEAKED));
+    boot
+}
 
 /// Secret pages where TLBs may conflict with what the linear map's leaves were.
 fn above_the_monitor() -> Boot {
