@@ -18,6 +18,7 @@ pub(crate) mod exec;
 pub(crate) mod family;
 pub(crate) mod first;
 pub(crate) mod futex;
+pub(crate) mod image;
 mod last;
 pub(crate) mod ownership;
 mod pressure;

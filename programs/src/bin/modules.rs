@@ -3,7 +3,7 @@
 
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use libc::*;
@@ -25,6 +25,7 @@ fn main() {
     let is_loaded = (0..ROUNDS).all(|_| load(&object).is_ok() && unload().is_ok());
     println!("{ROUNDS} rounds: {is_loaded}");
     together(&object);
+    grows();
     damaged(&object);
     tell("loaded after all", load(&object));
     tell("unloaded after all", unload());
@@ -53,6 +54,24 @@ fn together(object: &[u8]) {
     });
     let rest = u64::from(unload().is_ok());
     println!("together: {}", loaded.into_inner() == unloaded.into_inner() + rest);
+}
+
+/// An object that others make longer and shorter meanwhile is refused, each time.
+fn grows() {
+    const LENGTHS: [u64; 2] = [1 << 20, 7 << 20];
+    let file = call(SYS_memfd_create, &[c"grows".as_ptr() as u64, 0]).expect("a file");
+    let is_over = AtomicBool::new(false);
+    let is_refused = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                LENGTHS.iter().for_each(|bytes| _ = call(SYS_ftruncate, &[file, *bytes]));
+            }
+        });
+        let is_refused = (0..ROUNDS).all(|_| call(SYS_finit_module, &[file, 0, 0]).is_err());
+        is_over.store(true, Ordering::Relaxed);
+        is_refused
+    });
+    println!("a file that grows is refused: {is_refused}");
 }
 
 fn damaged(object: &[u8]) {

@@ -1,6 +1,7 @@
 //! System calls: by number to a function, one file for each family.
 
 pub(crate) mod advice;
+mod amounts;
 mod cloning;
 mod counters;
 pub(crate) mod descriptors;

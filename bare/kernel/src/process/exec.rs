@@ -12,10 +12,10 @@ use spin::Once;
 use userspace::{AreaFlags, Place, Request, Rights, Source};
 
 use super::errno::{E2BIG, EACCES, ELOOP, ENOEXEC, ENOMEM, Errno};
+use super::image::{Image, Places};
 use super::signal_frame::TRAMPOLINE;
 use super::signals::{Action, SIGCHLD, SIGKILL, Stack};
 use super::space::{self, Space};
-use super::table::{Image, Places};
 use super::{alarms, copies, rseq};
 use crate::cpus::capabilities;
 use crate::facts::page_size;

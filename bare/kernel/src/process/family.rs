@@ -1,7 +1,9 @@
 //! What is so of several processes at once: whose children they are, their groups, and that each address space is known.
 
+use core::sync::atomic::Ordering;
+
 use super::space::Space;
-use super::table::all;
+use super::table::{INIT, Process, all, find};
 use crate::fallible::Arc;
 use crate::threads::mutex::Mutex;
 use crate::threads::parted::Parted;
@@ -21,4 +23,23 @@ pub(crate) fn for_each_space(each: impl FnMut(Arc<dyn Space>)) {
 /// Runs `body`, which copies an address space and puts the process that has the copy into the table.
 pub(crate) fn with_new_space<T>(body: impl FnOnce() -> T) -> T {
     SPACES.with_part(hardware::per_cpu::index(), |()| body())
+}
+
+impl Process {
+    /// Whose its children become when it is over.
+    pub(super) fn reaper(&self) -> i32 {
+        let mut parent = self.parent();
+        while let Ok(process) = find(parent) {
+            if process.is_reaper.load(Ordering::Relaxed) && !process.is_ending() {
+                return parent;
+            }
+            parent = process.parent();
+        }
+        INIT
+    }
+
+    /// Its children.
+    pub(crate) fn children(&self) -> impl Iterator<Item = Arc<Process>> {
+        all().filter(|process| process.parent() == self.number)
+    }
 }

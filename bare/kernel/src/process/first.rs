@@ -11,9 +11,10 @@ use kerncore::arguments;
 
 use super::errno::{ENOMEM, Errno};
 use super::exec::{self, Wanted};
+use super::image::Image;
 use super::resources::Resources;
 use super::signals::{Action, SIGNALS};
-use super::table::{self, Image, New, Process};
+use super::table::{self, New, Process};
 use super::task::Task;
 use super::users::Users;
 use super::wishes::Wishes;

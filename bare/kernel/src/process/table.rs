@@ -1,6 +1,6 @@
 //! Processes, and all of them by number.
 
-use crate::fallible::{Arc, Collect, NoMemory, try_text};
+use crate::fallible::{Arc, NoMemory};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -11,13 +11,14 @@ use kerncore::stops::Stops;
 use userspace::{Limits, Map};
 
 use super::errno::{EINTR, ESRCH, Errno};
+use super::image::Image;
 use super::resources::{self, Resources};
 use super::signals::{Action, Info, Pending, SIGKILL, SIGNALS, SIGXCPU};
 use super::space::Space;
 use super::spent::Spent;
 use super::users::Users;
 use super::wishes::Wishes;
-use crate::files::inode::{Inode, Running};
+use crate::files::inode::Inode;
 use crate::files::open::{Files, Table};
 use crate::threads::thread::Thread;
 use crate::threads::waiters::{Waiters, wait};
@@ -44,48 +45,6 @@ pub(crate) struct Life {
     /// By ended threads, and by children that were waited for.
     pub(crate) spent: Spent,
     pub(crate) spent_by_children: Spent,
-}
-
-/// What a process runs.
-#[derive(Default)]
-pub(crate) struct Image {
-    /// The last part of its path, at most 15 bytes.
-    pub(crate) name: String,
-    pub(crate) path: String,
-    pub(crate) file: Option<Running>,
-    /// The arguments, each ended by a zero byte.
-    pub(crate) arguments: Vec<u8>,
-    /// The environment, the same way.
-    pub(crate) environment: Vec<u8>,
-    /// The auxiliary vector, as it was passed.
-    pub(crate) auxiliary: Vec<u8>,
-    /// Where the stack begins, downwards.
-    pub(crate) stack: u64,
-    pub(crate) places: Places,
-}
-
-impl Image {
-    pub(crate) fn try_clone(&self) -> Result<Self, NoMemory> {
-        let bytes = |bytes: &[u8]| bytes.iter().copied().try_list();
-        Ok(Self {
-            name: try_text(&self.name)?,
-            path: try_text(&self.path)?,
-            file: self.file.clone(),
-            arguments: bytes(&self.arguments)?,
-            environment: bytes(&self.environment)?,
-            auxiliary: bytes(&self.auxiliary)?,
-            ..*self
-        })
-    }
-}
-
-/// Where `execve` put what: each from one address to another.
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Places {
-    pub(crate) code: [u64; 2],
-    pub(crate) data: [u64; 2],
-    pub(crate) arguments: [u64; 2],
-    pub(crate) environment: [u64; 2],
 }
 
 /// A process.
@@ -395,23 +354,6 @@ impl Process {
             _ => None,
         });
         signal.into_iter().for_each(|signal| self.send(signal, Info::of_kernel()));
-    }
-
-    /// Whose its children become when it is over.
-    pub(super) fn reaper(&self) -> i32 {
-        let mut parent = self.parent();
-        while let Ok(process) = find(parent) {
-            if process.is_reaper.load(Ordering::Relaxed) && !process.is_ending() {
-                return parent;
-            }
-            parent = process.parent();
-        }
-        INIT
-    }
-
-    /// Its children.
-    pub(crate) fn children(&self) -> impl Iterator<Item = Arc<Process>> {
-        all().filter(|process| process.parent() == self.number)
     }
 
     /// What its threads have used.

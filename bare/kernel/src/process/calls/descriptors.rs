@@ -330,7 +330,7 @@ fn ftruncate(call: &mut Call) -> Answer {
         Body::Secret(secrets) => return if secrets.resize(bytes) { Ok(0) } else { Err(EINVAL) },
         _ => return Err(EINVAL),
     };
-    super::input::check_file_limit(call, bytes)?;
+    super::amounts::check_file_limit(call, bytes)?;
     super::lengths::resize(&file.inode, content, bytes)?;
     file.inode.note_written();
     Ok(0)

@@ -2,6 +2,7 @@
 
 use crate::fallible::Arc;
 
+use super::amounts::{PART, check_range};
 use super::{Call, Row, piping, regular};
 use crate::facts::page_size;
 use crate::files::device::Device;
@@ -10,19 +11,13 @@ use crate::files::open::{File, O_NONBLOCK, O_PATH};
 use crate::files::text::Text;
 use crate::process::copies;
 use crate::process::errno::*;
-use crate::process::resources::FILE_BYTES;
-use crate::process::signals::{Info, SIGXFSZ};
 use crate::threads::dispatcher;
 
 pub(super) const CALLS: &[Row] =
     &[(62, "lseek", lseek), (63, "read", read), (64, "write", write), (67, "pread64", pread), (68, "pwrite64", pwrite)];
 
-/// Bytes that go through the kernel at once.
-pub(super) const PART: usize = 4096;
 /// The same of `/proc/self/pagemap`.
 const PAGEMAP_PART: u64 = 64 << 10;
-/// Bytes of one call.
-pub(super) const MOST_BYTES: u64 = 0x7fff_f000;
 
 pub(super) fn file(call: &Call, number: u64) -> Result<Arc<File>, Errno> {
     call.process().files.with(|files| files.get(number).map(|found| found.file.clone()))
@@ -66,13 +61,6 @@ fn check_place(file: &File, offset: Option<u64>) -> Result<(), Errno> {
     let has_places =
         !matches!(file.inode.body, Body::Pipe(_) | Body::Secret(_) | Body::Counter(_)) || file.flags() & O_PATH != 0;
     if offset.is_none() || has_places { Ok(()) } else { Err(ESPIPE) }
-}
-
-/// Refuses what lies beyond all addresses, or beyond all offsets; how many bytes one call takes of it.
-pub(super) fn check_range(address: u64, bytes: u64, offset: Option<u64>) -> Result<u64, Errno> {
-    copies::check(address, usize::try_from(bytes).map_err(|_| EFAULT)?)?;
-    let end = offset.unwrap_or(0).checked_add(bytes).filter(|end| *end <= i64::MAX as u64);
-    end.map(|_| bytes.min(MOST_BYTES)).ok_or(EINVAL)
 }
 
 /// Reads at `offset`, or where the file stands; an empty pipe is waited for only if `waits`.
@@ -202,16 +190,6 @@ pub(super) fn write_at(call: &Call, file: &File, from: u64, bytes: u64, offset: 
         Body::Counter(counter) => super::counters::write(file, counter, from, bytes),
         Body::Folder(_) | Body::Link(_) => Err(EBADF),
     }
-}
-
-/// RLIMIT_FSIZE; who makes a file longer is told by SIGXFSZ.
-pub(super) fn check_file_limit(call: &Call, bytes: u64) -> Result<u64, Errno> {
-    let [limit, _] = call.process().limits.with(|limits| limits.0[FILE_BYTES]);
-    if bytes <= limit {
-        return Ok(limit);
-    }
-    call.thread.task().pending.add(SIGXFSZ, Info::of(0, call.process().number));
-    Err(EFBIG)
 }
 
 /// Moves bytes of a file; up to the end of the first page where a program has no more.

@@ -2,7 +2,8 @@
 
 use alloc::vec::Vec;
 
-use super::input::{MOST_BYTES, file, offset, read_at, used, write_at};
+use super::amounts::MOST_BYTES;
+use super::input::{file, offset, read_at, used, write_at};
 use super::piping::How;
 use super::{Call, Row, piping, regular};
 use crate::fallible::List;

@@ -2,7 +2,8 @@
 
 use crate::fallible::Arc;
 
-use super::input::{MOST_BYTES, PART, check_file_limit, file};
+use super::amounts::{MOST_BYTES, PART, check_file_limit};
+use super::input::file;
 use super::piping::How;
 use super::{Call, Row, piping};
 use crate::files::device::Device;

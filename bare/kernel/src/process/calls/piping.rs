@@ -2,7 +2,7 @@
 //! piece, and what is looked at is what is taken.
 
 use super::Call;
-use super::input::PART;
+use super::amounts::PART;
 use crate::files::open::{File, O_NONBLOCK};
 use crate::files::pipe::Pipe;
 use crate::memory::frames;

@@ -5,7 +5,7 @@
 //! ```
 
 use super::Call;
-use super::input::{MOST_BYTES, check_file_limit, check_range};
+use super::amounts::{MOST_BYTES, check_file_limit, check_range};
 use crate::facts::page_size;
 use crate::files::content::Content;
 use crate::files::open::{File, O_APPEND};
