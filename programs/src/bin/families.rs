@@ -14,6 +14,7 @@ fn main() {
     waited_by_id();
     usage();
     other_signals();
+    siblings();
     vfork();
     by_thread();
     limits();
@@ -90,6 +91,23 @@ fn other_signals() {
     let usual = fork().unwrap_or_else(|| exit(3));
     tell("a usual one as others", call(SYS_wait4, &[usual as u64, 0, WCLONE, 0]));
     println!("{}", ended(wait(usual)));
+}
+
+/// A child's sibling, which the child has begun with a signal or none: their parent waits for both as usual.
+fn siblings() {
+    for signal in [0, SIGUSR1] {
+        in_child("siblings", || {
+            let child = fork().unwrap_or_else(|| {
+                let flags = (CLONE_PARENT | signal) as u64;
+                exit(i32::from(call(SYS_clone, &[flags, 0]).is_err()))
+            });
+            println!("the child {}", ended(wait(child)));
+            tell(
+                "its sibling, as usual",
+                call(SYS_wait4, &[-1i64 as u64, 0, 0, 0]).map(|number| u64::from(number > 0)),
+            );
+        });
+    }
 }
 
 /// The parent waits though it has memory of its own.

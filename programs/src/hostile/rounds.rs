@@ -192,7 +192,9 @@ impl Round<'_> {
     /// Waits for all that have ended.
     fn reap(&mut self) -> Result<(), String> {
         let mut status = 0i32;
-        while let Ok(number @ 1..) = call(SYS_wait4, &[u64::MAX, (&raw mut status) as u64, WNOHANG as u64, 0]) {
+        // However they were begun.
+        let options = (WNOHANG | __WALL) as u64;
+        while let Ok(number @ 1..) = call(SYS_wait4, &[u64::MAX, (&raw mut status) as u64, options, 0]) {
             if self.watch.tickers.contains(&number) {
                 return Err(format!("a ticker has ended: {}", crate::child::ended(status)));
             }

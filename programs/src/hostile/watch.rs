@@ -17,7 +17,7 @@ const KEPT_KIB: u64 = 4 << 10;
 /// Nanoseconds of a ticker's rest.
 const REST: u64 = 5_000_000;
 /// Nanoseconds until a killed process is gone, or a CPU runs a thread: far more than a busy host takes.
-pub const BOUND: u64 = 30_000_000_000;
+pub const BOUND: u64 = 120_000_000_000;
 const MOST_CPUS: usize = 8;
 
 /// A block of this page size.

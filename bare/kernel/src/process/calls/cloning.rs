@@ -226,6 +226,9 @@ fn child_alone(call: &Call, number: i32, flags: u64, end_signal: i32) -> Result<
             return Err(ERESTART_ALWAYS);
         }
         let (group, session, grandparent) = parent.life.with(|life| (life.group, life.session, life.parent));
+        let is_of_parent = flags & CLONE_PARENT != 0;
+        // A sibling ends as its sibling does: their parent has not asked for another signal.
+        let end_signal = if is_of_parent { parent.life.with(|life| life.end_signal) } else { end_signal };
         let new = New {
             number,
             space,
@@ -233,7 +236,7 @@ fn child_alone(call: &Call, number: i32, flags: u64, end_signal: i32) -> Result<
             folder,
             actions,
             image,
-            parent: if flags & CLONE_PARENT != 0 { grandparent } else { parent.number },
+            parent: if is_of_parent { grandparent } else { parent.number },
             group,
             session,
             end_signal,
