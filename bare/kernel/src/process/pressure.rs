@@ -13,15 +13,15 @@ const LAZY_AT_ONCE: usize = 64;
 
 /// Has the process end that has the most memory, and is not the first, if there is another.
 pub(super) fn free_memory() {
-    // What a program has said that it can do without goes first.
-    let spaces = table::all().filter_map(|process| process.try_space());
-    if spaces.map(|space| space.take_lazy(LAZY_AT_ONCE)).sum::<usize>() > 0 {
-        return;
-    }
     // One that ends already is about to give its memory back.
     let ending = || table::all().filter(|process| process.is_ending() && !process.life.with(|life| life.is_over));
     if ending().inspect(|process| reap(process)).count() > 0 {
         return queue_up();
+    }
+    // What a program has said that it can do without goes first.
+    let spaces = table::all().filter_map(|process| process.try_space());
+    if spaces.map(|space| space.take_lazy(LAZY_AT_ONCE)).sum::<usize>() > 0 {
+        return;
     }
     let candidates = table::all().filter(|process| !process.life.with(|life| life.is_over));
     let with_usage = candidates.filter_map(|process| {

@@ -13,6 +13,11 @@ use crate::cpus::calls;
 /// Threads that are woken at once when their time has come. The next look, for which a CPU is interrupted at once, wakes others.
 const MOST_AT_ONCE: usize = 32;
 
+/// Threads that are ahead of one that is woken.
+const AHEAD: usize = 4;
+/// Of so many that are woken, one has all others ahead.
+const WAKES: u32 = 4;
+
 struct Queue {
     ready: VecDeque<Arc<Thread>>,
     /// By time, and number: the last is due first.
@@ -22,10 +27,12 @@ struct Queue {
     /// A bit for each CPU that dispatches.
     serving: u32,
     threads: usize,
+    /// How often a thread was woken.
+    wakes: u32,
 }
 
 static QUEUE: Lock<Queue> =
-    Lock::new(Queue { ready: VecDeque::new(), sleeping: Vec::new(), idle: 0, serving: 0, threads: 0 });
+    Lock::new(Queue { ready: VecDeque::new(), sleeping: Vec::new(), idle: 0, serving: 0, threads: 0, wakes: 0 });
 
 /// What a CPU that asks for work is told.
 pub(crate) enum Next {
@@ -47,6 +54,17 @@ impl Queue {
         self.idle & !(1 << per_cpu::index()) != 0
     }
 
+    /// The same of a thread that has waited, or is to end: behind few others, so that it goes on soon however many there are. One of
+    /// [`WAKES`] goes behind all, so that those move on too.
+    fn push_woken(&mut self, thread: Arc<Thread>) -> bool {
+        self.wakes = self.wakes.wrapping_add(1);
+        if !self.wakes.is_multiple_of(WAKES) && self.ready.len() < self.ready.capacity() {
+            self.ready.insert(AHEAD.min(self.ready.len()), thread);
+            return self.idle & !(1 << per_cpu::index()) != 0;
+        }
+        self.push(thread)
+    }
+
     fn wake(&mut self, thread: &Arc<Thread>) -> bool {
         match thread.is_parked.replace(false) {
             true => {
@@ -56,7 +74,7 @@ impl Queue {
                         self.sleeping.remove(place);
                     }
                 }
-                self.push(thread.clone())
+                self.push_woken(thread.clone())
             }
             false => {
                 thread.is_woken.set(true);
@@ -168,6 +186,7 @@ pub(super) fn next() -> Next {
 /// Takes a thread back that has left its stack. Gives it if it has ended.
 pub(super) fn left(thread: Arc<Thread>) -> Option<Arc<Thread>> {
     let (calls, ended) = QUEUE.with(|queue| match thread.leaving.get() {
+        Leaving::Ready if thread.owner.is_dying() => (queue.push_woken(thread), None),
         Leaving::Ready => (queue.push(thread), None),
         Leaving::Parked(_) if thread.is_woken.replace(false) => (queue.push(thread), None),
         Leaving::Parked(deadline) => {
