@@ -241,7 +241,6 @@ impl<'c, G: Granule, R: Regime, P: Platform> Copier<'c, G, R, P> {
     /// Makes what is broken what its copy is, once no TLB holds what it was.
     #[inline(never)]
     fn make_again(&mut self) {
-        self.here.note_store();
         self.forget_stale();
         // Made while a TLB could hold the group by one member, the others would differ from that.
         self.here.gather.complete(self.here.platform);
@@ -259,8 +258,6 @@ impl<'c, G: Granule, R: Regime, P: Platform> Copier<'c, G, R, P> {
                 writer.make(copy.after(number), leaf);
             }
         }
-        // Until walkers see them, which the gather sees to, an access faults, and its fault waits for who edits.
-        self.here.note_store();
     }
 
     fn forget_stale(&mut self) {
@@ -275,6 +272,7 @@ impl<'c, G: Granule, R: Regime, P: Platform> Copier<'c, G, R, P> {
             self.make_again();
         }
         self.forget_stale();
+        // Until walkers see what was made again, which the gather sees to, an access faults, and its fault waits for the editor.
         self.here.note_store();
     }
 }

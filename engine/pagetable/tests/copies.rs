@@ -108,6 +108,24 @@ fn a_hole_that_was_found_is_mapped_while_it_is_one() {
     assert_eq!(memory.take_steps(), []);
 }
 
+/// A page that is kept while it is invalid is no hole, be it found before or searched now.
+#[test]
+fn a_kept_page_is_not_mapped_over() {
+    let memory = Memory::new();
+    let mut table = live_4k(&memory, &setup());
+    let (page, to) = (VirtAddr::new(PAGE), PhysAddr::new(80 * MIB));
+    let hole = table.view().find_hole(page).expect("a hole of a table of pages");
+    assert!(table.map_page(page, to, DATA) && table.make_page_valid(page, false, None));
+    let _ = memory.take_steps();
+    for other in [to, to + PAGE] {
+        assert!(!table.map_hole(hole, other, DATA) && !table.map_page(page, other, DATA));
+    }
+    assert_eq!(memory.take_steps().iter().filter(|step| matches!(step, Step::Store(..))).count(), 0);
+    assert_eq!(table.view().find_hole(page), None);
+    assert!(table.make_page_valid(page, true, None));
+    assert_eq!(table.view().translate(page).unwrap().output, to);
+}
+
 /// Many leaves are edited at once where they are alike: what one among them differs by, wherever it stands, is seen.
 #[test]
 fn a_leaf_among_many_is_edited_as_it_is() {

@@ -78,6 +78,25 @@ fn ranges_out_of_order_are_copied_all_the_same() {
     assert_eq!(copies(PLAIN_KERNEL, &[(4 * PAGE, 5 * PAGE), (0, PAGE)]), (3 + 3, 3));
 }
 
+/// A range that begins below the one before it, and overlaps it, has tables of its own below.
+#[test]
+fn a_range_that_overlaps_the_one_before_from_below_is_counted() {
+    let memory = Memory::new();
+    let all = [(4 * MIB, 8 * MIB), (2 * MIB, 6 * MIB)];
+    let mut table = with_pages(&memory, PLAIN_KERNEL, &all);
+    let mut root = Reserve::new();
+    memory.supply::<Granule4K>(&mut root, 1);
+    let mut there: Table<'_, Granule4K> = PageTable::offline(&memory, shape(), PLAIN_KERNEL, &mut root).unwrap();
+    let (mut reserve, mut gather) = (Reserve::new(), table.gather());
+    let before = leaves(&table);
+    let mut plan = table.plan_copy(ranges(&all), read_only()).unwrap();
+    memory.supply::<Granule4K>(&mut reserve, plan.tables());
+    plan.apply(&mut there, &mut reserve, &mut gather, |_, _, _, _| {}).unwrap();
+    let _ = gather.finish(&memory);
+    let places = |table: &Table<'_, Granule4K>| leaves(table).iter().map(|leaf| leaf.0).collect::<Vec<_>>();
+    assert_eq!(places(&there), before.iter().map(|leaf| leaf.0).collect::<Vec<_>>());
+}
+
 /// A range whose tables were counted takes the loads that say whether leaves lie across its ends alone: four levels each.
 #[test]
 fn what_was_counted_is_not_walked_again() {

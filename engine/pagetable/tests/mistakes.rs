@@ -307,6 +307,41 @@ fn assert_filled(steps: &[Step], link: Descriptor, reached: &mut BTreeSet<PhysAd
     1 + links.into_iter().map(|new| assert_filled(steps, new, reached)).sum::<usize>()
 }
 
+/// Walks of the kernel's tables cache leaves and tables under whatever ASID runs: forms for one ASID leave the others' (RCHVGJ).
+#[test]
+fn kernel_leaves_and_tables_are_forgotten_under_every_asid() {
+    const GLOBAL: [TlbiOp; 5] =
+        [TlbiOp::VAALE1IS, TlbiOp::RVAALE1IS, TlbiOp::VAAE1IS, TlbiOp::RVAAE1IS, TlbiOp::VMALLE1IS];
+    const OF_ASID: [TlbiOp; 5] = [TlbiOp::VALE1IS, TlbiOp::RVALE1IS, TlbiOp::VAE1IS, TlbiOp::RVAE1IS, TlbiOp::ASIDE1IS];
+    // A page, three pages, a table with one page, a table of pages, a table of tables; with and without operations by range.
+    let wanted = [(0, 0x1000), (0x2000, 0x3000), (4 * MIB, 2 * MIB), (2 * MIB, 2 * MIB), (GIB, GIB)];
+    for (scope, ops, asid) in [(Scope::Global, GLOBAL, 0), (Scope::Asid(0xabcd), OF_ASID, 0xabcd)] {
+        let mut seen = Vec::new();
+        for tlb in [KERNEL.tlb, PLAIN_KERNEL.tlb] {
+            for (at, bytes) in wanted {
+                let memory = Memory::new();
+                let pages = [(0, MIB), (2 * MIB, 2 * MIB), (4 * MIB, 0x1000), (GIB, 2 * MIB)];
+                let setup = pages.map(|(at, bytes)| map(at, bytes, GIB + at, LeafSize::PAGE));
+                let mut table =
+                    live::<Granule4K, _>(&memory, (48, Layout::Bits48), El1 { scope, tlb, ..KERNEL }, &setup);
+                let (steps, _) = change(
+                    &mut table,
+                    &memory,
+                    &[Change::Unmap { from: VirtAddr::new(at)..VirtAddr::new(at + bytes) }],
+                    None,
+                );
+                seen.extend(steps.iter().filter_map(|step| match *step {
+                    Step::Maintain(Maintenance::Invalidate(op, operand)) => Some((op, operand >> 48)),
+                    _ => None,
+                }));
+            }
+        }
+        assert!(seen.iter().all(|(op, its)| ops.contains(op) && *its == asid), "{seen:x?}");
+        let unseen: Vec<_> = ops.iter().filter(|op| !seen.iter().any(|(seen, _)| seen == *op)).collect();
+        assert!(unseen.is_empty(), "never issued: {unseen:?}");
+    }
+}
+
 /// A TLBI by address keeps VA\[55:12\] in its operand at every granule.
 #[test]
 fn a_tlbi_operand_is_shifted_by_12_at_every_granule() {
