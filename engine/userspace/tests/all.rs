@@ -28,6 +28,7 @@ mod orders;
 mod parts;
 mod recorded;
 mod recorded_folds;
+mod rights;
 mod room;
 mod tables;
 mod threads;

@@ -49,3 +49,22 @@ fn frames_that_come_again_are_counted_again() {
     file.close();
     assert_eq!(kernel.out(), (0, 0));
 }
+
+/// CPUs that bear conflicts bear them while a TLB may hold what a fork withdraws: TLBs forget before the announcement ends.
+#[test]
+fn tlbs_forget_what_a_fork_withdraws_within_its_announcement() {
+    for is_at_2 in [false, true] {
+        let kernel = Kernel::<Granule4K>::new();
+        kernel.0.folio_order.set(4);
+        kernel.0.tolerates.set(true);
+        kernel.0.is_at_2.set(is_at_2);
+        let parent = kernel.try_space(HardwareUpdates::None).unwrap();
+        parent.map(anonymous(Place::Fixed(BASE), 16, RW)).unwrap();
+        (0..16).for_each(|page| assert_eq!(write(&parent, BASE + (page << 12), 1), Ok(1)));
+        assert!(kernel.0.machine.count_writable(BASE..BASE + (16 << 12)) > 0);
+        kernel.0.announced.set(0);
+        let child = parent.fork().unwrap();
+        assert_eq!((kernel.0.announced.get(), kernel.0.writable_behind.get()), (1, 0));
+        drop(child);
+    }
+}

@@ -35,6 +35,25 @@ fn a_copy_that_may_be_executed_can_be_fetched() {
     file.close();
 }
 
+/// The shortcut for first touches makes nothing fetchable: memory that may be executed takes the whole way.
+#[test]
+fn the_first_touch_of_executable_memory_can_be_fetched() {
+    for order in [0, 4] {
+        let kernel = Kernel::<Granule4K>::new();
+        kernel.0.folio_order.set(order);
+        let space = kernel.space();
+        space.map(anonymous(Place::Fixed(BASE), 32, Rights::all())).unwrap();
+        space.map(anonymous(Place::Fixed(BASE + 64 * PAGE), 32, RW)).unwrap();
+        // The first write brings a table, the others find a hole in it.
+        for at in [BASE, BASE + 16 * PAGE, BASE + 64 * PAGE] {
+            write(&space, at, 7).unwrap();
+        }
+        let fetched = |page: u64| kernel.fetched(frame_at(&space, BASE + page * PAGE));
+        assert_eq!([fetched(0), fetched(16)], [Some(0); 2], "the zeros that each page began with");
+        assert_eq!(fetched(64), None);
+    }
+}
+
 #[test]
 fn what_was_written_can_be_fetched_when_it_becomes_code() {
     let kernel = Kernel::<Granule4K>::new();

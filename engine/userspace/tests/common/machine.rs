@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::hash::Hasher;
+use std::ops::Range;
 
 use seed::Digest;
 use vellum_pagetable::{Memory, Platform, Slot};
@@ -65,6 +66,13 @@ impl Machine {
 
     pub(crate) fn says(&self, what: &str) {
         self.told.borrow_mut().write(what.as_bytes());
+    }
+
+    /// How many entries of the TLB let a program write in a range.
+    pub(crate) fn count_writable(&self, range: Range<u64>) -> usize {
+        let is_writable = |cached: &Cached| !cached.attributes.contains(Stage1Attributes::READ_ONLY);
+        let pages = range.start >> self.page_shift..range.end >> self.page_shift;
+        self.tlb.borrow().iter().filter(|((_, page), cached)| pages.contains(page) && is_writable(cached)).count()
     }
 
     pub(crate) fn told(&self) -> u64 {

@@ -88,6 +88,8 @@ pub(crate) struct Inner {
     pub(crate) is_at_2: Cell<bool>,
     /// How often leaves were announced that change size.
     pub(crate) announced: Cell<usize>,
+    /// How many entries of TLBs let a program write in the range when the last announcement ended.
+    pub(crate) writable_behind: Cell<usize>,
     /// How often the heap has room yet, and for how many bytes it was asked last.
     pub(crate) heap_left: Cell<usize>,
     pub(crate) heap_asked: Cell<usize>,
@@ -143,6 +145,7 @@ impl<G: Granule> Kernel<G> {
             tolerates: Cell::new(false),
             is_at_2: Cell::new(false),
             announced: Cell::new(0),
+            writable_behind: Cell::new(0),
             heap_left: Cell::new(usize::MAX),
             heap_asked: Cell::new(0),
             turns_left: Cell::new(usize::MAX),
@@ -338,6 +341,7 @@ impl<G: Granule> Embedder for Kernel<G> {
         assert!((range.start | range.end).is_multiple_of(G::SIZE_BYTES) && !range.is_empty(), "{range:x?}");
         self.0.announced.set(self.0.announced.get() + 1);
         resize();
+        self.0.writable_behind.set(self.0.machine.count_writable(range));
     }
 
     fn goes_on(&self) -> bool {
