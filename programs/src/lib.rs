@@ -10,6 +10,7 @@ pub mod errno;
 pub mod hostile;
 pub mod machine;
 pub mod memory;
+pub mod model;
 pub mod proc;
 pub mod race;
 pub mod timers;

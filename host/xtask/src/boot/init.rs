@@ -13,13 +13,14 @@ use crate::{
 };
 
 /// Those of the project's own programs that are asked for by name.
-const OWN: [&str; 11] = [
+const OWN: [&str; 12] = [
     "atomics",
     "converting",
     "healing",
     "hostile",
     "intervals",
     "killing",
+    "modelled",
     "modules",
     "parts",
     "secrets",

@@ -70,6 +70,9 @@ pub(super) fn all() -> Vec<Boot> {
         .chain([boot(&SCRIPTS[3], "4k", 8, 1)])
         .chain(["4k", "16k"].map(on_mixed_levels))
         .chain([stuck("4k", 4), stuck("16k", 1), boot(&LEFT, "4k", 4, 1), boot(&LEFT, "64k", 1, 1)])
+        .chain(
+            MODELLED_WITH.map(modelled).into_iter().chain(["4k", "16k", "64k"].map(|size| own(MODELLED, (size, 4, 1)))),
+        )
         .chain([above_the_monitor(), with_conflicts(), own(VECTORS, ("4k", 2, 1)), own(VECTORS, ("64k", 1, 2))])
         .chain(SETTINGS.map(killing))
         .chain(OWN.into_iter().flat_map(|program| SETTINGS.map(|setting| own(program, setting))))
@@ -107,6 +110,22 @@ const HOSTILE: [(&str, &str, usize, u8, &str); 5] = [
     ("hostile 1600 29 call flood fresh", "64k", 4, 1, "linux"),
     ("hostile 800 42 call flood fresh", "4k", 1, 1, "never"),
     ("hostile 800 53 call flood fresh", "64k", 2, 2, "block"),
+];
+
+/// A word for each page, which every call leaves where it is to be.
+const MODELLED: (&str, &[Words]) = (
+    "modelled 1 300",
+    &[&["moves: every page"], &["cuts: every page"], &["words that were wrong: 0"], &["seed 1: 300 steps"]],
+);
+
+/// Where the model is beside the kernel: folios of every policy, and addresses of each width.
+const MODELLED_WITH: [(&str, &str); 6] = [
+    ("4k", "vellum.folio=never vellum.vabits=39"),
+    ("4k", "vellum.folio=group vellum.vabits=52"),
+    ("4k", "vellum.folio=linux vellum.vabits=48"),
+    ("16k", "vellum.folio=never vellum.vabits=48"),
+    ("16k", "vellum.folio=group vellum.vabits=36"),
+    ("64k", "vellum.folio=group vellum.vabits=52"),
 ];
 
 /// More threads than CPUs that have something in registers of SVE.
@@ -159,6 +178,11 @@ fn on_mixed_levels(size: &'static str) -> Boot {
         ],
         ..boot
     }
+}
+
+fn modelled((size, words): (&'static str, &str)) -> Boot {
+    let boot = own(MODELLED, (size, 2, 1));
+    Boot { name: format!("{}, {words}", boot.name), options: format!("{} --append '{words}'", boot.options), ..boot }
 }
 
 /// Nothing is said of memory while a process has some.
