@@ -17,7 +17,7 @@ const ROOM: u64 = 64 << 10;
 /// Runs `body` alone with a pipe that has something, or comes to its end: waits for that, if it `waits`.
 pub(super) fn with_source(pipe: &Pipe, waits: bool, mut body: impl FnMut() -> Answer) -> Answer {
     loop {
-        let answer = pipe.turn.with(|()| pipe.is_readable().then(&mut body));
+        let answer = pipe.turn.with_or_end(|()| Ok(pipe.is_readable().then(&mut body)))?;
         match answer {
             Some(answer) => return answer,
             None if !waits => return Err(EAGAIN),
@@ -29,7 +29,7 @@ pub(super) fn with_source(pipe: &Pipe, waits: bool, mut body: impl FnMut() -> An
 /// The same with a pipe that has room, or that nobody reads.
 pub(super) fn with_target(pipe: &Pipe, waits: bool, mut body: impl FnMut() -> Answer) -> Answer {
     loop {
-        let answer = pipe.turn.with(|()| pipe.is_writable(1).then(&mut body));
+        let answer = pipe.turn.with_or_end(|()| Ok(pipe.is_writable(1).then(&mut body)))?;
         match answer {
             Some(answer) => return answer,
             None if !waits => return Err(EAGAIN),
@@ -81,7 +81,7 @@ pub(super) fn write(
     let mut done = 0;
     while done < bytes {
         let count = (bytes - done).min(PART as u64) as usize;
-        let put = pipe.turn.with(|()| put_parts(call, pipe, bytes, &mut done, &mut fill));
+        let put = pipe.turn.with_or_end(|()| put_parts(call, pipe, bytes, &mut done, &mut fill));
         match put {
             Err(error) if done == 0 => return Err(error),
             Err(_) => break,
@@ -153,14 +153,16 @@ pub(super) fn move_or_copy(
         false => (target, source),
     };
     // Whoever has two turns takes them in this order, so that no two wait for each other.
-    let with_both = |body: &mut dyn FnMut() -> Option<Answer>| first.turn.with(|()| second.turn.with(|()| body()));
+    let with_both = |body: &mut dyn FnMut() -> Option<Answer>| {
+        first.turn.with_or_end(|()| second.turn.with_or_end(|()| Ok(body())))
+    };
     loop {
         let moved = with_both(&mut || {
             if !source.is_readable() || !target.is_writable(1) {
                 return None;
             }
             Some(move_now(call, [source, target], bytes, moves))
-        });
+        })?;
         match moved {
             Some(answer) => return answer,
             None if !source.is_readable() => match waits_for_source {
