@@ -7,6 +7,7 @@ use vmsa::Syndrome;
 use crate::catch;
 pub use crate::frame::Frame;
 pub use crate::kind::Kind;
+use crate::masked;
 use crate::registers::read_register;
 use crate::user;
 
@@ -67,7 +68,11 @@ extern "C" fn handle_exception(index: u64, frame: &mut Frame) {
         _ => Origin::Lower,
     };
     match (origin, kind) {
-        (Origin::Thread, Kind::Irq) => handle_interrupt(),
+        (Origin::Thread, Kind::Irq) => {
+            masked::begin();
+            handle_interrupt();
+            masked::end();
+        }
         (Origin::Thread, Kind::Synchronous) if user::resume(frame) || catch::resume(frame) => {}
         _ => report_exception(&Exception { origin, kind, frame }),
     }

@@ -9,6 +9,10 @@ unsafe extern "C" {
     fn send_event_raw();
 }
 
+/// PSTATE.I, in DAIF.
+#[cfg(feature = "kernel")]
+const IRQ: u64 = 1 << 7;
+
 /// The masks as they were, given back by [`mask`] to [`restore`].
 #[derive(Clone, Copy)]
 #[must_use = "interrupts stay masked until the masks are restored"]
@@ -19,6 +23,10 @@ pub fn mask() -> Masks {
     let masks = Masks(read_register!("daif"));
     // SAFETY: masking interrupts delays handlers and has no other effect.
     unsafe { asm!("msr daifset, #0xf", options(nostack, preserves_flags)) };
+    #[cfg(feature = "kernel")]
+    if masks.0 & IRQ == 0 {
+        crate::masked::begin();
+    }
     masks
 }
 
@@ -29,7 +37,13 @@ pub fn are_masked() -> bool {
 }
 
 /// Puts back what [`mask`] found.
+// Inlined, so that who restores is the place of a measured stretch.
+#[inline(always)]
 pub fn restore(masks: Masks) {
+    #[cfg(feature = "kernel")]
+    if masks.0 & IRQ == 0 {
+        crate::masked::end();
+    }
     // SAFETY: the value was read from the register on this CPU.
     unsafe { asm!("msr daif, {}", in(reg) masks.0, options(nostack, preserves_flags)) };
 }
@@ -40,14 +54,22 @@ pub fn restore(masks: Masks) {
 ///
 /// The vectors, this CPU's stacks and the interrupt controller are set up.
 pub unsafe fn unmask() {
+    #[cfg(feature = "kernel")]
+    crate::masked::end();
     // SAFETY: the caller's promise. A is bit 2 and I is bit 1 of the immediate.
     unsafe { asm!("msr daifclr, #6", options(nostack, preserves_flags)) };
 }
 
 /// Waits until an interrupt is pending, masked or not.
 pub fn wait() {
+    #[cfg(feature = "kernel")]
+    crate::masked::end();
     // SAFETY: a hint.
     unsafe { asm!("wfi", options(nomem, nostack, preserves_flags)) };
+    #[cfg(feature = "kernel")]
+    if read_register!("daif") & IRQ != 0 {
+        crate::masked::begin();
+    }
 }
 
 /// Wakes CPUs that wait for an event (WFE). They see all that was stored before.

@@ -47,6 +47,8 @@ mod frame;
 #[cfg(feature = "kernel")]
 pub mod gic;
 #[cfg(feature = "kernel")]
+pub mod masked;
+#[cfg(feature = "kernel")]
 pub mod parking;
 #[cfg(feature = "kernel")]
 pub mod per_cpu;

@@ -274,8 +274,12 @@ const CONFLICTS: [(&str, Conflicts); 3] =
     [("survive", Conflicts::Survive), ("end", Conflicts::End), ("report", Conflicts::Report)];
 const STRESSES: [(&str, StressKind); 3] =
     [("mixed", StressKind::Mixed), ("kfence", StressKind::Kfence), ("conflicts", StressKind::Conflicts)];
-const MEASURES: [(&str, Measure); 3] =
-    [("linear", Measure::Linear), ("secret", Measure::Secret), ("nothing", Measure::Nothing)];
+const MEASURES: [(&str, Measure); 4] = [
+    ("linear", Measure::Linear),
+    ("secret", Measure::Secret),
+    ("masked", Measure::Masked),
+    ("nothing", Measure::Nothing),
+];
 const YES_OR_NO: [(&str, bool); 2] = [("yes", true), ("no", false)];
 
 #[cfg(test)]

@@ -34,4 +34,6 @@ pub enum Measure {
     Linear,
     /// Secret pages that are taken and released.
     Secret,
+    /// The longest stretch with interrupts masked, while programs run.
+    Masked,
 }

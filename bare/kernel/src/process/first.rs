@@ -6,8 +6,9 @@ use core::slice;
 
 use hardware::exception::Frame;
 use hardware::lock::Lock;
-use hardware::timer;
+use hardware::{masked, timer};
 use kerncore::arguments;
+use kerncore::command_line::Measure;
 
 use super::errno::{ENOMEM, Errno};
 use super::exec::{self, Wanted};
@@ -95,7 +96,12 @@ fn run_all(text: &str) -> Result<Ledger, &'static str> {
     unpack::fill(archive);
     begin(wanted(text).ok_or("no program is named")?).map_err(calls::words)?;
     dispatcher::set_give_up(last::give_up);
+    let is_measured = facts().options.measure == Some(Measure::Masked) && masked::start();
     cpus::calls::while_idle_on_every_cpu(&|_| dispatcher::run(&Programs));
+    if is_measured {
+        let (instructions, place) = masked::stop();
+        say!("init: interrupts were masked for at most {instructions} instructions, until {place:#x}");
+    }
     Ok(before)
 }
 

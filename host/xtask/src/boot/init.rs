@@ -13,8 +13,9 @@ use crate::{
 };
 
 /// Those of the project's own programs that are asked for by name.
-const OWN: [&str; 12] = [
+const OWN: [&str; 13] = [
     "atomics",
+    "chains",
     "converting",
     "healing",
     "hostile",

@@ -7,6 +7,9 @@ use crate::boot::transcript::Transcript;
 /// Words that a line must have.
 pub(crate) type Words = &'static [&'static str];
 
+/// How the line begins that tells for how long interrupts were masked.
+const MASKED: &str = "init: interrupts were masked for at most ";
+
 /// One expectation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Expect {
@@ -20,6 +23,8 @@ pub(crate) enum Expect {
     EnteredAt(u8),
     /// `# times` counts at most this many instructions to the first self-check.
     FirstCheckWithin { instructions: u64 },
+    /// `# init` tells that interrupts were never masked for more instructions.
+    MaskedAtMost { instructions: u64 },
     /// `# summary` counts at most this many bytes of linear-map tables.
     LinearMapTablesAtMost { bytes: u64 },
     /// Some line has these words.
@@ -56,6 +61,10 @@ impl Expect {
             }
             Expect::FirstCheckWithin { instructions } => {
                 at_most(transcript.instructions_to_first_check(), *instructions, "instructions to the first self-check")
+            }
+            Expect::MaskedAtMost { instructions } => {
+                let told = |line: &str| line.strip_prefix(MASKED)?.split_whitespace().next()?.parse().ok();
+                at_most(transcript.section("init").find_map(told), *instructions, "instructions with interrupts masked")
             }
             Expect::LinearMapTablesAtMost { bytes } => {
                 let found = transcript.data("summary")["linear_map_table_bytes"].as_u64();

@@ -66,6 +66,7 @@ pub(super) fn all() -> Vec<Boot> {
     let scripts = every.map(|(script, (size, cpus, level))| boot(script, size, *cpus, *level));
     scripts
         .chain(["4k", "16k"].map(atomics))
+        .chain(MASKED.into_iter().flat_map(|row| ["4k", "16k", "64k"].map(|size| masked(row, size))))
         .chain(HOSTILE.map(attacked))
         .chain([boot(&SCRIPTS[3], "4k", 8, 1)])
         .chain(["4k", "16k"].map(on_mixed_levels))
@@ -195,6 +196,22 @@ fn stuck(size: &'static str, cpus: usize) -> Boot {
 fn own((name, prints): (&'static str, &'static [Words]), (size, cpus, level): (&'static str, usize, u8)) -> Boot {
     let boot = boot(&Script { name, text: "", ends: Status::Passed, prints }, size, cpus, level);
     Boot { options: boot.options.replace("busybox sh -c \"\"", name), ..boot }
+}
+
+/// A program that has as much come at once as it may, and the most instructions with interrupts masked: twice what is measured, so that
+/// work which grows with a program's numbers is seen, and a compiler's choices are not.
+const MASKED: [(&str, u64); 1] = [("intervals", 20_000)];
+
+fn masked((program, instructions): (&'static str, u64), size: &'static str) -> Boot {
+    let plain = plain(size, 1, 1, "1G");
+    Boot {
+        name: format!("{}, masked, init {program}", plain.name),
+        options: format!(
+            "--page-size {size} --cpus 1 --memory 1G --icount --append vellum.measure=masked --init '{program}'"
+        ),
+        expect: [&plain.expect[..], &[MaskedAtMost { instructions }]].concat(),
+        ..plain
+    }
 }
 
 /// QEMU fills TLBs for atomics as for stores, unless it counts instructions. Without one fault for each page the program fails, and
