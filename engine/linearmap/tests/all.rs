@@ -8,6 +8,7 @@ mod boot;
 mod coming;
 mod costs;
 mod elsewhere;
+mod extremes;
 mod healing;
 mod meanwhile;
 mod model;

@@ -11,6 +11,7 @@ mod copy_plans;
 mod costs;
 mod each_change;
 mod each_gather;
+mod extremes;
 mod fence;
 mod first_bits;
 mod fold_up;

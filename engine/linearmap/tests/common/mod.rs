@@ -237,8 +237,13 @@ impl Plan {
 
 /// The linear map begins where the upper half does.
 pub(crate) fn geometry<G: Granule>(plan: &Plan) -> Geometry<G> {
-    let bits = plan.input_bits.max(if G::SHIFT == 16 { 42 } else { 0 });
-    Geometry::new(bits, Layout::Bits48, AddressHalf::Upper).unwrap()
+    let bits = plan.input_bits.max(if G::SHIFT == 16 && plan.input_bits == 39 { 42 } else { 0 });
+    let layout = match G::SHIFT {
+        16 if bits > 48 => Layout::Lpa,
+        _ if bits > 48 => Layout::Lpa2,
+        _ => Layout::Bits48,
+    };
+    Geometry::new(bits, layout, AddressHalf::Upper).unwrap()
 }
 
 pub(crate) fn painted<G: Granule>(plan: &Plan, first: Cpu) -> LinearMap<Kernel<G>> {
