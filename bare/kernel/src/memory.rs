@@ -6,6 +6,7 @@ pub(crate) mod devices;
 pub(crate) mod embedding;
 pub(crate) mod exchange;
 pub(crate) mod executable;
+pub(crate) mod failing;
 pub(crate) mod folios;
 pub(crate) mod frames;
 pub(crate) mod going;

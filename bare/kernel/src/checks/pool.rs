@@ -11,6 +11,7 @@ use vmsa::PhysAddr;
 
 use super::detail::{Detail, tell};
 use crate::facts::{facts, page_size};
+use crate::fallible::List;
 use crate::memory::handed::Smc;
 use crate::memory::linear_map;
 use crate::memory::settled::Settled;
@@ -35,7 +36,11 @@ pub(super) fn take(detail: &mut Detail) -> bool {
     let splits_before = splits();
     while all.len() < count && stops < MOST_STOPS {
         match Shared::take() {
-            Some(page) => all.push(page),
+            Some(page) => {
+                if all.try_push(page).is_err() {
+                    return false;
+                }
+            }
             None => stops += 1,
         }
     }

@@ -1,6 +1,6 @@
 //! What is said by a ring in shared memory, more than it has room for, is printed by the monitor: each boot's test looks for the lines.
 
-use alloc::format;
+use core::fmt::Write;
 
 use super::detail::{Detail, tell};
 use crate::facts::facts;
@@ -20,8 +20,9 @@ pub(super) fn say(detail: &mut Detail) -> bool {
         tell!(detail, "no page is shared");
         return false;
     };
-    let text = (1..=LINES).fold(alloc::string::String::new(), |text, line| text + &format!("{line:.>line$}\n"));
-    let is_said = ring.say(text.as_bytes());
-    tell!(detail, "{} bytes", text.len());
+    let mut text = crate::files::text::Text::new();
+    (1..=LINES).for_each(|line| _ = writeln!(text, "{line:.>line$}"));
+    let is_said = ring.say(text.at(0));
+    tell!(detail, "{} bytes", text.bytes());
     is_said
 }

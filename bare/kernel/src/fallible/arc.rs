@@ -116,8 +116,10 @@ impl<T: ?Sized> Drop for Arc<T> {
         }
         // What others did with the value comes before its end.
         fence(Ordering::Acquire);
+        // SAFETY: the last that is strong counts as one of `weak` still.
+        let value = unsafe { &raw mut (*self.shared.as_ptr()).value };
         // SAFETY: this was the last that has it, and none can come from `Weak` any more.
-        unsafe { ptr::drop_in_place(&raw mut (*self.shared.as_ptr()).value) };
+        unsafe { ptr::drop_in_place(value) };
         // SAFETY: all that are strong were one of these.
         unsafe { give_back(self.shared) };
     }

@@ -7,6 +7,7 @@ use super::NoMemory;
 /// What a list of `alloc` does, if there is memory for it.
 pub(crate) trait List<T>: Sized {
     fn try_push(&mut self, item: T) -> Result<(), NoMemory>;
+    fn try_insert(&mut self, at: usize, item: T) -> Result<(), NoMemory>;
     /// Adds all, or some: after an error the list is to be dropped, or cut to what it was.
     fn try_extend(&mut self, items: impl IntoIterator<Item = T>) -> Result<(), NoMemory>;
     /// Adds all of a slice, or none.
@@ -23,7 +24,20 @@ impl<T> List<T> for Vec<T> {
     #[inline(always)]
     fn try_push(&mut self, item: T) -> Result<(), NoMemory> {
         self.try_reserve(1).map_err(|_| NoMemory)?;
-        self.push(item);
+        // The comparison leaves the compiler no way to a list that grows.
+        if self.len() < self.capacity() {
+            self.push(item);
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn try_insert(&mut self, at: usize, item: T) -> Result<(), NoMemory> {
+        self.try_reserve(1).map_err(|_| NoMemory)?;
+        // As above.
+        if self.len() < self.capacity() {
+            self.insert(at, item);
+        }
         Ok(())
     }
 
@@ -38,7 +52,10 @@ impl<T> List<T> for Vec<T> {
         T: Clone,
     {
         self.try_reserve(items.len()).map_err(|_| NoMemory)?;
-        self.extend_from_slice(items);
+        // As above.
+        if items.len() <= self.capacity().wrapping_sub(self.len()) {
+            self.extend_from_slice(items);
+        }
         Ok(())
     }
 
@@ -48,7 +65,10 @@ impl<T> List<T> for Vec<T> {
         T: Clone,
     {
         self.try_reserve_exact(count.saturating_sub(self.len())).map_err(|_| NoMemory)?;
-        self.resize(count, item);
+        // As above.
+        if count <= self.len() || count - self.len() <= self.capacity().wrapping_sub(self.len()) {
+            self.resize(count, item);
+        }
         Ok(())
     }
 }

@@ -59,7 +59,10 @@ impl AddText for String {
     #[inline(always)]
     fn try_add(&mut self, text: &str) -> Result<(), NoMemory> {
         self.try_reserve(text.len()).map_err(|_| NoMemory)?;
-        self.push_str(text);
+        // The comparison leaves the compiler no way to a text that grows.
+        if text.len() <= self.capacity().wrapping_sub(self.len()) {
+            self.push_str(text);
+        }
         Ok(())
     }
 }

@@ -1,10 +1,10 @@
 //! What is in a regular file: pages, where there were none zeros.
 
-use alloc::collections::BTreeMap;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use hardware::lock::Lock;
+use userspace::Map;
 use vmsa::PhysAddr;
 
 use crate::facts::page_size;
@@ -35,7 +35,7 @@ fn check_going() -> Result<(), Errno> {
 
 struct Pages {
     bytes: u64,
-    frames: BTreeMap<u64, Held>,
+    frames: Map<u64, Held>,
 }
 
 /// A page of a file.
@@ -50,24 +50,20 @@ pub(crate) struct Content(Lock<Pages>, AtomicU32, Mutex<()>, AtomicU64);
 
 impl Drop for Content {
     fn drop(&mut self) {
-        let pages = self.0.with(|pages| core::mem::take(&mut pages.frames));
-        let_go(pages.into_values());
+        let mut pages = self.0.with(|pages| core::mem::take(&mut pages.frames));
+        // Others have their turn meanwhile.
+        pages.retain(|_, _| {
+            let _ = dispatcher::goes_on();
+            false
+        });
         promises::take_back(*self.3.get_mut());
-    }
-}
-
-/// Pages of a file go; others have their turn meanwhile.
-fn let_go(pages: impl Iterator<Item = Held>) {
-    for held in pages {
-        drop(held);
-        let _ = dispatcher::goes_on();
     }
 }
 
 impl Content {
     pub(crate) const fn new() -> Self {
         Self(
-            Lock::new(Pages { bytes: 0, frames: BTreeMap::new() }),
+            Lock::new(Pages { bytes: 0, frames: Map::new() }),
             AtomicU32::new(SEAL_SEAL),
             Mutex::new(()),
             AtomicU64::new(0),
@@ -124,7 +120,7 @@ impl Content {
         let page = page_size().size_bytes();
         let end = Some(self.bytes()).filter(|end| offset < *end).ok_or(ENXIO)?;
         if is_data {
-            let found = self.0.with(|pages| pages.frames.range(offset / page..).next().map(|(index, _)| *index));
+            let found = self.0.with(|pages| pages.frames.at_least(&(offset / page)).next().map(|(index, _)| *index));
             let at = offset.max(found.ok_or(ENXIO)? * page);
             return Some(at).filter(|at| *at < end).ok_or(ENXIO);
         }
@@ -135,7 +131,7 @@ impl Content {
             let met = self.0.with(|pages| {
                 pages
                     .frames
-                    .range(first..)
+                    .at_least(&first)
                     .map(|(index, _)| index)
                     .take(AT_ONCE)
                     .enumerate()
@@ -157,8 +153,13 @@ impl Content {
         }
         let fresh = Frame::zeroed()?;
         // Another may have made one meanwhile: the first stays.
-        let fresh = Held { frame: fresh, is_dirty: false };
-        Some(self.0.with(|pages| pages.frames.entry(index).or_insert(fresh).frame.clone()))
+        self.0.with(|pages| {
+            if let Some(known) = pages.frames.get(&index) {
+                return Some(known.frame.clone());
+            }
+            pages.frames.insert(index, Held { frame: fresh.clone(), is_dirty: false }).ok()?;
+            Some(fresh.clone())
+        })
     }
 
     /// A page is written, or may be by a program that maps it.
@@ -190,7 +191,10 @@ impl Content {
             if is_beyond(pages.bytes) {
                 return Err(true);
             }
-            let frame = pages.frames.entry(index).or_insert(fresh).frame.0;
+            if !pages.frames.contains_key(&index) {
+                pages.frames.insert(index, fresh).map_err(|_| false)?;
+            }
+            let frame = pages.frames.get(&index).ok_or(false)?.frame.0;
             frames::share(frame);
             Ok(frame)
         })
@@ -286,7 +290,8 @@ impl Content {
         let mut end = indices.end;
         self.0.with(|pages| {
             for place in &mut taken {
-                let Some(index) = pages.frames.range(indices.clone()).next().map(|(index, _)| *index) else { return };
+                let next = pages.frames.at_least(&indices.start).next().map(|(index, _)| *index);
+                let Some(index) = next.filter(|index| indices.contains(index)) else { return };
                 *place = pages.frames.remove(&index).map(|held| held.frame);
                 end = index + 1;
             }
@@ -315,18 +320,22 @@ impl Content {
             return Err(EFBIG);
         }
         let page = page_size().size_bytes();
-        let cut = self.0.with(|pages| {
+        let is_shorter = self.0.with(|pages| {
             let is_shorter = bytes < pages.bytes;
             pages.bytes = bytes;
-            if !is_shorter {
-                return BTreeMap::new();
-            }
-            if let Some(last) = pages.frames.get(&(bytes / page)) {
+            if let Some(last) = pages.frames.get(&(bytes / page)).filter(|_| is_shorter) {
                 frames::bytes(&last.frame.0)[(bytes % page) as usize..].fill(0);
             }
-            pages.frames.split_off(&bytes.div_ceil(page))
+            is_shorter
         });
-        let_go(cut.into_values());
+        // Nobody finds pages beyond the end. SIGKILL leaves none of them there: a longer file would show them again.
+        let mut first = if is_shorter { bytes.div_ceil(page) } else { u64::MAX };
+        while first < u64::MAX {
+            let (cut, next) = self.take(first..u64::MAX);
+            drop(cut);
+            first = next;
+            let _ = dispatcher::goes_on();
+        }
         Ok(())
     }
 }

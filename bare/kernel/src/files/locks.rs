@@ -4,14 +4,15 @@
 //! asked for ──another's in the way?──▶ refused, or waits ──▶ cut out of what the owner has ──▶ had, merged with its neighbours
 //! ```
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use hardware::lock::Lock;
+use userspace::Map;
 
 use super::inode::Inode;
+use crate::fallible::List;
 use crate::memory::frames;
 use crate::process::errno::{EDEADLK, ENOLCK, Errno};
 use crate::threads::waiters::{Interrupted, Waiters, wait};
@@ -74,12 +75,12 @@ pub(crate) enum Kind {
 }
 
 struct State {
-    held: BTreeMap<(u64, Kind), Vec<Held>>,
+    held: Map<(u64, Kind), Vec<Held>>,
     /// Who waits for whom.
     waiting: Vec<(Owner, Owner)>,
 }
 
-static ALL: Lock<State> = Lock::new(State { held: BTreeMap::new(), waiting: Vec::new() });
+static ALL: Lock<State> = Lock::new(State { held: Map::new(), waiting: Vec::new() });
 /// Files that have locks: mostly none has.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 static CHANGED: Waiters = Waiters::new();
@@ -87,24 +88,23 @@ static CHANGED: Waiters = Waiters::new();
 impl State {
     /// Changes the locks of a file, if there is room for two more.
     fn change(&mut self, key: (u64, Kind), change: impl FnOnce(&mut Vec<Held>)) -> Result<(), Errno> {
-        let mut all = self.held.remove(&key).unwrap_or_default();
+        if !self.held.contains_key(&key) {
+            self.held.insert(key, Vec::new()).map_err(|_| ENOLCK)?;
+        }
+        let Some(all) = self.held.get_mut(&key) else { return Err(ENOLCK) };
         let has_room = all.try_reserve(2).is_ok();
         if has_room {
-            change(&mut all);
+            change(all);
         }
-        if !all.is_empty() {
-            self.held.insert(key, all);
+        if all.is_empty() {
+            self.held.remove(&key);
         }
         self.settle();
         if has_room { Ok(()) } else { Err(ENOLCK) }
     }
 
     /// What is to be so after each change.
-    fn settle(&mut self) {
-        if self.held.is_empty() {
-            // An empty map would keep a node.
-            self.held = BTreeMap::new();
-        }
+    fn settle(&self) {
         COUNT.store(self.held.len(), Ordering::Relaxed);
     }
 
@@ -155,7 +155,10 @@ fn cut(all: &mut Vec<Held>, owner: Owner, range: &RangeInclusive<u64>) {
 /// Adds a lock in the order of where they begin.
 fn insert(all: &mut Vec<Held>, new: Held) {
     let place = all.partition_point(|held| held.range.start() <= new.range.start());
-    all.insert(place, new);
+    // The comparison leaves the compiler no way to a list that grows: see `change`.
+    if all.len() < all.capacity() && place <= all.len() {
+        all.insert(place, new);
+    }
 }
 
 /// Puts a lock to those that an owner has: with those of its kind beside it one, in the order of where they begin.
@@ -204,8 +207,8 @@ pub(crate) fn take(inode: &Inode, kind: Kind, wanted: &Held, waits: bool) -> Res
             if is_of_a_table && all.comes_back(wanted.owner, other) {
                 return Some(Err(EDEADLK));
             }
-            all.waiting.push((wanted.owner, other));
-            None
+            let put = all.waiting.try_push((wanted.owner, other));
+            put.err().map(|_| Err(ENOLCK))
         })
     };
     let taken = wait(&[&CHANGED], None, try_once);

@@ -286,6 +286,11 @@ impl Descriptors {
         self.places.iter_mut().find_map(closes)
     }
 
+    /// The number behind the highest that was ever in use.
+    pub(crate) fn room(&self) -> usize {
+        self.places.len()
+    }
+
     /// The numbers that are in use.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = usize> {
         self.places.iter().enumerate().filter(|(_, place)| place.is_some()).map(|(number, _)| number)

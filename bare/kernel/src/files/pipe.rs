@@ -144,7 +144,10 @@ impl Pipe {
             if state.bytes.try_reserve(count).is_err() {
                 return Some(Some(0));
             }
-            state.bytes.extend(&from[..count]);
+            // The comparison leaves the compiler no way to a queue that grows.
+            if count <= state.bytes.capacity().wrapping_sub(state.bytes.len()) {
+                state.bytes.extend(&from[..count]);
+            }
             Some(Some(count))
         });
         if let Some(Some(1..)) = put {

@@ -7,21 +7,21 @@
 //!
 //! A file takes as much again as it has, up to a block: to hide a page costs next to nothing then, and ends no leaf that others share.
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use hardware::lock::Lock;
-use userspace::FileError;
+use userspace::{FileError, Map};
 use vmsa::PhysAddr;
 
 use crate::facts::page_size;
+use crate::fallible::NoMemory;
 use crate::memory::secret::{self, Secret};
 use crate::memory::{folios, frames};
 
 struct Pages {
     bytes: u64,
     /// Where each page is that was touched.
-    given: BTreeMap<u64, PhysAddr>,
+    given: Map<u64, PhysAddr>,
     /// Pages of all pieces.
     count: u64,
     /// What was given of the last one ends here, and the piece there.
@@ -31,19 +31,20 @@ struct Pages {
 }
 
 impl Pages {
-    /// The page, which is given a place if it has none; `None` if no piece has any.
-    fn give(&mut self, index: u64) -> Option<PhysAddr> {
+    /// The page, which is given a place if it has none; `None` if no piece has any. There is memory to note one piece more.
+    fn give(&mut self, index: u64) -> Result<Option<PhysAddr>, NoMemory> {
         if let Some(known) = self.given.get(&index) {
-            return Some(*known);
+            return Ok(Some(*known));
         }
         let (page, end) = self.spare;
         if page == end {
-            return None;
+            self.pieces.try_reserve(1).map_err(|_| NoMemory)?;
+            return Ok(None);
         }
+        self.given.insert(index, page)?;
         self.spare.0 = page + page_size().size_bytes();
-        self.given.insert(index, page);
         frames::hold(page);
-        Some(page)
+        Ok(Some(page))
     }
 
     /// The order of the next piece: the file is twice as large with it at most, and never larger than it was made.
@@ -55,7 +56,10 @@ impl Pages {
     fn add(&mut self, piece: Secret) {
         self.count += piece.pages();
         self.spare = (piece.first(), piece.first() + piece.pages() * page_size().size_bytes());
-        self.pieces.push(piece);
+        // The comparison leaves the compiler no way to a list that grows: see `give`.
+        if self.pieces.len() < self.pieces.capacity() {
+            self.pieces.push(piece);
+        }
     }
 }
 
@@ -65,7 +69,7 @@ pub(crate) struct Secrets(Lock<Pages>);
 impl Secrets {
     pub(crate) const fn new() -> Self {
         let spare = (PhysAddr::new(0), PhysAddr::new(0));
-        Self(Lock::new(Pages { bytes: 0, given: BTreeMap::new(), count: 0, spare, pieces: Vec::new() }))
+        Self(Lock::new(Pages { bytes: 0, given: Map::new(), count: 0, spare, pieces: Vec::new() }))
     }
 
     pub(crate) fn bytes(&self) -> u64 {
@@ -99,7 +103,8 @@ impl Secrets {
                 if index >= pages.bytes.div_ceil(page_size().size_bytes()) {
                     return Err(FileError::Beyond);
                 }
-                Ok((pages.give(index).inspect(|page| frames::share(*page)), pages.next_order()))
+                let given = pages.give(index).map_err(|NoMemory| FileError::NoMemory)?;
+                Ok((given.inspect(|page| frames::share(*page)), pages.next_order()))
             })?;
             if let Some(page) = found {
                 return Ok(page);

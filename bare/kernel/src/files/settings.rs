@@ -1,6 +1,8 @@
 //! What programs set by writing to `/proc`: numbers of the machine, which are kept for who asks, and what a process is told of.
 
 use crate::fallible::{Arc, Lossy, try_format};
+use crate::report::line;
+use core::fmt::Write;
 use core::sync::atomic::{AtomicI64, Ordering};
 
 use userspace::Advice;
@@ -66,7 +68,10 @@ fn find(path: &str) -> Option<&'static Setting> {
 
 /// What one says.
 pub(super) fn text(path: &str) -> Option<Text> {
-    find(path).map(|one| alloc::format!("{}\n", one.value.load(Ordering::Relaxed)).into())
+    let one = find(path)?;
+    let mut text = Text::new();
+    line!(text, "{}", one.value.load(Ordering::Relaxed));
+    Some(text)
 }
 
 /// The number that is written: with a line's end or a zero behind it.

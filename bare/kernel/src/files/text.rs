@@ -4,6 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
+use crate::fallible::List;
 use crate::memory::frames;
 
 /// Bytes of a part.
@@ -51,19 +52,12 @@ impl Text {
         while !bytes.is_empty() && !self.is_cut {
             if self.parts.last().is_none_or(|part| part.len() == PART) {
                 // While a part grows, it is there twice.
-                self.is_cut = !frames::has_spare(2 * PART as u64) || self.parts.try_reserve(1).is_err();
-                if !self.is_cut {
-                    self.parts.push(Vec::new());
-                }
+                self.is_cut = !frames::has_spare(2 * PART as u64) || self.parts.try_push(Vec::new()).is_err();
                 continue;
             }
             let Some(part) = self.parts.last_mut() else { return };
             let (now, later) = bytes.split_at(bytes.len().min(PART - part.len()));
-            self.is_cut = part.try_reserve(now.len()).is_err();
-            if self.is_cut {
-                return;
-            }
-            part.extend_from_slice(now);
+            self.is_cut = part.try_extend_from(now).is_err();
             bytes = later;
         }
     }

@@ -12,6 +12,7 @@ use kerncore::range::Bytes;
 use vmsa::PhysAddr;
 
 use crate::facts::{facts, page_size};
+use crate::fallible::List;
 use crate::memory::secret::{self, Secret};
 use crate::memory::{current, linear_map, pages};
 use crate::report::console::say;
@@ -36,7 +37,7 @@ pub(super) fn run() {
     while held.len() < PAGES
         && let Some([page]) = secret::take([0])
     {
-        held.push(page);
+        let _ = held.try_push(page);
     }
     let taken = pmu::read_instructions().wrapping_sub(count);
     let pages = held.len().max(1) as u32;

@@ -14,6 +14,7 @@ use pagetable::Change;
 use vmsa::{PhysAddr, VirtAddr};
 
 use crate::facts::{facts, page_size};
+use crate::fallible::List;
 use crate::memory::layout::CODE;
 use crate::memory::tables::{EXECUTABLE, map, map_pages};
 use crate::memory::{going, kernel_table, linear_map, pages, poke};
@@ -73,7 +74,8 @@ impl Arena {
             }
             return None;
         }
-        arena.free.push(arena.range());
+        let range = arena.range();
+        arena.free.try_push(range).ok()?;
         Some(arena)
     }
 
@@ -116,7 +118,8 @@ impl Arena {
         self.texts -= 1;
         self.is_clear &= is_clear;
         let place = self.free.partition_point(|free| free.start < range.start);
-        self.free.insert(place, range.clone());
+        // There is room: see `take`.
+        let _ = self.free.try_insert(place, range.clone());
         self.free.dedup_by(|next, free| {
             let touch = free.end == next.start;
             if touch {
@@ -143,7 +146,7 @@ impl Text {
                 arenas.try_reserve(1).ok()?;
                 let is_free = |start: &u64| !arenas.iter().any(|arena| arena.start == *start);
                 let start = CODE.step_by(ARENA as usize).find(is_free)?;
-                arenas.push(Arena::new(start, bytes)?);
+                arenas.try_push(Arena::new(start, bytes)?).ok()?;
                 take_from(arenas, bytes)
             });
             if taken.is_none() {

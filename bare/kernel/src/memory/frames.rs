@@ -12,6 +12,7 @@ use spin::Once;
 use vmsa::PhysAddr;
 
 use crate::facts::{facts, page_size};
+use crate::fallible::List;
 use crate::memory::{folios, pages, ranges};
 
 /// Pages that only the kernel itself may still take: what it needs to go on when programs have taken the rest.
@@ -54,7 +55,9 @@ pub(crate) fn start() -> bool {
         }
         counts.resize_with(count, AtomicU32::default);
         let counts = Counts::new((range.start.bits() >> shift) as usize, counts.leak());
-        all.push(Counted { start: range.start, bytes: range.size_bytes(), shift, counts });
+        if all.try_push(Counted { start: range.start, bytes: range.size_bytes(), shift, counts }).is_err() {
+            return false;
+        }
     }
     COUNTED.call_once(|| all);
     let Some(zero) = take() else { return false };

@@ -13,7 +13,7 @@ use hardware::lock::Lock;
 use vmsa::PhysAddr;
 
 use crate::facts::{facts, page_size};
-use crate::memory::pages;
+use crate::memory::{failing, pages};
 
 /// log2 of the smallest object, and how many sizes there are, each twice the one before.
 const SMALLEST: u32 = 5;
@@ -117,6 +117,9 @@ fn give_larger(block: *mut u8, order: usize) {
 // SAFETY: blocks come from the page allocator, which gives each out once; objects lie in such blocks, on multiples of their size.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if failing::fails() {
+            return ptr::null_mut();
+        }
         let shift = shift(layout);
         match is_shared(shift) {
             true => OBJECTS.with(|sizes| sizes.take(shift)),

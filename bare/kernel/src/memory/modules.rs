@@ -10,6 +10,7 @@ use vmsa::VirtAddr;
 
 use crate::cpus::calls;
 use crate::facts::page_size;
+use crate::fallible::{List, try_text};
 use crate::memory::executable::Text;
 use crate::memory::vmalloc::Area;
 use crate::report::console::say;
@@ -89,7 +90,7 @@ fn export(name: &str) -> Option<u64> {
 fn zeros(bytes: u64) -> Option<Vec<u8>> {
     let mut all = Vec::new();
     all.try_reserve_exact(bytes as usize).ok()?;
-    all.resize(bytes as usize, 0);
+    all.try_resize(bytes as usize, 0).ok()?;
     Some(all)
 }
 
@@ -105,7 +106,7 @@ pub(crate) fn load(object: &[u8]) -> Result<(), LoadError<'_>> {
             Ok(()) => link(&module, name),
             Err(_) => Err(LoadError::NoMemory),
         };
-        let linked = linked.map(|new| loaded.push(new));
+        let linked = linked.and_then(|new| loaded.try_push(new).map_err(|_| LoadError::NoMemory));
         leave_no_empty_list(loaded);
         linked
     })
@@ -125,9 +126,7 @@ fn link<'d>(module: &Module<'d>, name: &str) -> Result<Loaded, LoadError<'d>> {
     let content = || Some([zeros(text_bytes)?, zeros(constants)?, zeros(data)?]);
     let mut content = content().ok_or(LoadError::NoMemory)?;
     // Before it runs: nothing may fail then but what it says itself.
-    let mut own_name = String::new();
-    own_name.try_reserve_exact(name.len()).map_err(|_| LoadError::NoMemory)?;
-    own_name.push_str(name);
+    let own_name = try_text(name).map_err(|_| LoadError::NoMemory)?;
     module.link(at, &mut content.each_mut().map(Vec::as_mut_slice), export)?;
     let word = |index: usize| {
         let bytes = content[0].get(4 * index..4 * index + 4);

@@ -15,6 +15,7 @@ use spin::Once;
 use vmsa::{PhysAddr, VirtAddr};
 
 use crate::facts::{facts, page_size};
+use crate::memory::failing;
 use crate::memory::ranges;
 use crate::report::console::say;
 
@@ -222,12 +223,18 @@ pub(crate) fn allocate(order: usize) -> Option<PhysAddr> {
 /// The same, if so many bytes are free afterwards.
 #[inline]
 pub(crate) fn allocate_leaving(order: usize, bytes: u64) -> Option<PhysAddr> {
+    if failing::fails() {
+        return None;
+    }
     shown(take(order, bytes)?, order)
 }
 
 /// A page alone, if so many bytes are free afterwards.
 #[inline]
 pub(crate) fn allocate_page_leaving(bytes: u64) -> Option<PhysAddr> {
+    if failing::fails() {
+        return None;
+    }
     // A closure of its own: it is compiled for a page.
     let page = with_pages(|pages| if pages.has_room(0, bytes) { pages.allocate(0) } else { None });
     shown(page?, 0)
@@ -235,6 +242,9 @@ pub(crate) fn allocate_page_leaving(bytes: u64) -> Option<PhysAddr> {
 
 /// `1 << order` pages side by side, each of which is given out by itself, if so many bytes are free afterwards.
 pub(crate) fn allocate_pages_leaving(order: usize, bytes: u64) -> Option<PhysAddr> {
+    if failing::fails() {
+        return None;
+    }
     let block = with_pages(|pages| if pages.has_room(order, bytes) { pages.allocate_pages(order) } else { None });
     let Some(keeper) = KEEPER.get() else { return block };
     let block = block?;

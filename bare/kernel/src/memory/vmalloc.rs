@@ -7,6 +7,7 @@
 //! memory        block        block  block
 //! ```
 
+use crate::fallible::List;
 use alloc::vec::Vec;
 use core::fmt;
 use core::iter;
@@ -124,7 +125,7 @@ impl Area {
             // The next smaller where there is none: so a block begins at a multiple of its size.
             match pages::allocate(most) {
                 Some(first) => {
-                    area.blocks.push(Block { offset: area.bytes, first, order: most });
+                    area.blocks.try_push(Block { offset: area.bytes, first, order: most }).ok()?;
                     area.bytes += page << most;
                 }
                 None => most = most.checked_sub(1)?,
@@ -204,7 +205,9 @@ impl Area {
             self.blocks.try_reserve(1).map_err(|_| AreaError::NoMemory)?;
             let block = self.blocks[place];
             pages::divide(block.first, block.order, block.order - 1);
-            self.blocks.splice(place..=place, block.halves());
+            let [lower, upper] = block.halves();
+            self.blocks[place] = lower;
+            self.blocks.try_insert(place + 1, upper).map_err(|_| AreaError::NoMemory)?;
         }
         Ok(())
     }
@@ -258,8 +261,7 @@ fn linear(memory: &Range<PhysAddr>) -> Range<VirtAddr> {
 fn list<T>(items: impl Iterator<Item = T>) -> Result<Vec<T>, AreaError> {
     let mut all = Vec::new();
     for item in items {
-        all.try_reserve(1).map_err(|_| AreaError::NoMemory)?;
-        all.push(item);
+        all.try_push(item).map_err(|_| AreaError::NoMemory)?;
     }
     Ok(all)
 }
@@ -278,7 +280,7 @@ fn find_room(taken: &mut Vec<Range<u64>>, least: u64, alignment: u64, bytes: u64
     if bytes > VMALLOC.end.saturating_sub(start) {
         return None;
     }
-    taken.insert(place.unwrap_or(taken.len()), start..start + bytes);
+    taken.try_insert(place.unwrap_or(taken.len()), start..start + bytes).ok()?;
     Some(start)
 }
 

@@ -7,19 +7,21 @@
 //!
 //! Rounds have interrupts open and hold no spin lock.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use hardware::timer;
 use kerncore::countdown;
+use userspace::Map;
 
 use super::alarm::{Alarm, Armed};
 pub(crate) use super::alarm::{Clock, Name, Notice, Setting};
-use super::signals::{Info, SIGALRM, SIGPROF, SIGVTALRM, Signal};
+use super::signals::{Info, Pending, SIGALRM, SIGPROF, SIGVTALRM, Signal};
 use super::table::Process;
 use super::{sending, table};
 use crate::clock;
+use crate::fallible::NoMemory;
 use crate::threads::dispatcher;
 use crate::threads::mutex::Mutex;
 
@@ -32,15 +34,15 @@ const MOST_AT_ONCE: usize = 32;
 const PAUSE: Range<u64> = 100_000..10_000_000;
 
 struct Alarms {
-    all: BTreeMap<Key, Alarm>,
+    all: Map<Key, Alarm>,
     /// Those that are armed: by CLOCK_MONOTONIC, then by the clocks of what has run.
-    order: BTreeSet<(Armed, Key)>,
+    order: Vec<(Armed, Key)>,
     /// How many of all were made.
     made: u64,
 }
 
 /// Nobody leaves its CPU who has it, so that the dispatcher may take it too.
-static ALARMS: Mutex<Alarms> = Mutex::new(Alarms { all: BTreeMap::new(), order: BTreeSet::new(), made: 0 });
+static ALARMS: Mutex<Alarms> = Mutex::new(Alarms { all: Map::new(), order: Vec::new(), made: 0 });
 /// Some are armed whose time is what somebody has run. Written under the lock.
 static HAS_RUNNING: AtomicBool = AtomicBool::new(false);
 
@@ -50,8 +52,9 @@ impl Alarms {
         let before = alarm.armed;
         let result = body(alarm);
         if before != alarm.armed {
-            before.map(|armed| self.order.remove(&(armed, key)));
-            alarm.armed.map(|armed| self.order.insert((armed, key)));
+            let armed = alarm.armed;
+            before.into_iter().for_each(|armed| self.leave_order((armed, key)));
+            armed.into_iter().for_each(|armed| self.enter_order((armed, key)));
         }
         Some(result)
     }
@@ -59,10 +62,39 @@ impl Alarms {
     fn remove(&mut self, key: Key) -> bool {
         let found = self.all.remove(&key);
         if let Some(armed) = found.and_then(|alarm| alarm.armed) {
-            self.order.remove(&(armed, key));
+            self.leave_order((armed, key));
+        }
+        if let (Some(alarm), Name::Made(_)) = (found, key.1)
+            && alarm.notice.signal.is_some()
+        {
+            // Its signal needs no room any more.
+            with_target(key.0, alarm.notice, |pending| pending.release_timer());
+        }
+        if self.all.is_empty() {
+            self.order = Vec::new();
         }
         self.made -= u64::from(found.is_some() && matches!(key.1, Name::Made(_)));
         found.is_some()
+    }
+
+    /// Has memory for one alarm more, armed or not.
+    fn add(&mut self, key: Key, alarm: Alarm) -> Result<(), NoMemory> {
+        self.order.try_reserve(self.all.len() + 1 - self.order.len()).map_err(|_| NoMemory)?;
+        self.all.insert(key, alarm).map(drop)
+    }
+
+    fn enter_order(&mut self, entry: (Armed, Key)) {
+        let (Ok(place) | Err(place)) = self.order.binary_search(&entry);
+        // The comparison leaves the compiler no way to a list that grows: see `add`.
+        if self.order.len() < self.order.capacity() {
+            self.order.insert(place, entry);
+        }
+    }
+
+    fn leave_order(&mut self, entry: (Armed, Key)) {
+        if let Ok(place) = self.order.binary_search(&entry) {
+            self.order.remove(place);
+        }
     }
 
     /// Sends an alarm's signal. Under the lock, so that who sees that an alarm has come has its signal.
@@ -76,7 +108,7 @@ impl Alarms {
     fn expire_first(&mut self, clock: Option<Clock>, now: u64) {
         let start = ((clock, 0), (i32::MIN, Name::REAL));
         for _ in 0..MOST_AT_ONCE {
-            let next = self.order.range(start..).next().copied();
+            let next = self.order.get(self.order.partition_point(|entry| *entry < start)).copied();
             let Some((_, key)) = next.filter(|((one, due), _)| *one == clock && *due <= now) else { return };
             self.expire(key);
         }
@@ -100,11 +132,29 @@ pub(crate) fn made() -> u64 {
 }
 
 /// Makes an alarm that is not armed.
-pub(crate) fn make(process: i32, number: i32, clock: Clock, notice: Notice) {
-    with(|alarms| {
-        alarms.all.insert((process, Name::Made(number)), Alarm::new(clock, notice));
+pub(crate) fn make(process: i32, number: i32, clock: Clock, notice: Notice) -> Result<(), NoMemory> {
+    if notice.signal.is_some() {
+        // To tell of it takes no memory then.
+        with_target(process, notice, |pending| pending.reserve_timer()).unwrap_or(Ok(()))?;
+    }
+    let made = with(|alarms| {
+        alarms.add((process, Name::Made(number)), Alarm::new(clock, notice))?;
         alarms.made += 1;
+        Ok(())
     });
+    if made.is_err() && notice.signal.is_some() {
+        with_target(process, notice, |pending| pending.release_timer());
+    }
+    made
+}
+
+/// Passes `body` where an alarm's signal waits.
+fn with_target<T>(process: i32, notice: Notice, body: impl FnOnce(&Pending) -> T) -> Option<T> {
+    let process = table::find(process).ok()?;
+    match notice.thread {
+        None => Some(body(&process.pending)),
+        Some(number) => process.thread(number).map(|thread| body(&thread.task().pending)),
+    }
 }
 
 /// Takes an alarm away. Whether there was one.
@@ -117,13 +167,13 @@ pub(crate) fn delete_all(process: i32, goes_on: bool) {
     let first = (process, if goes_on { Name::Made(0) } else { Name::REAL });
     // One by one: who waits for the lock gets its turn.
     while with(|alarms| {
-        let next = alarms.all.range(first..=(process, Name::Made(i32::MAX))).next().map(|(key, _)| *key);
+        let next = alarms.all.at_least(&first).next().map(|(key, _)| *key).filter(|key| key.0 == process);
         next.is_some_and(|key| alarms.remove(key))
     }) {}
 }
 
 /// Sets an alarm, or has it never come; gives what was left. None if there is no such alarm.
-pub(crate) fn set(process: i32, name: Name, setting: Setting, is_absolute: bool) -> Option<Setting> {
+pub(crate) fn set(process: i32, name: Name, setting: Setting, is_absolute: bool) -> Result<Option<Setting>, NoMemory> {
     with(|alarms| {
         let key = (process, name);
         if let Name::Interval(which) = name {
@@ -133,18 +183,21 @@ pub(crate) fn set(process: i32, name: Name, setting: Setting, is_absolute: bool)
                 _ => (SIGPROF, Clock::Process(process)),
             };
             let notice = Notice { signal: Some(signal), ..Notice::default() };
-            alarms.all.entry(key).or_insert(Alarm::new(clock, notice));
+            if !alarms.all.contains_key(&key) {
+                alarms.add(key, Alarm::new(clock, notice))?;
+            }
         }
-        let (before, is_due) = alarms.change(key, |alarm| {
+        let changed = alarms.change(key, |alarm| {
             let before = alarm.left(name);
             alarm.set(setting, is_absolute);
             (before, alarm.is_due())
-        })?;
+        });
+        let Some((before, is_due)) = changed else { return Ok(None) };
         // What is over by now needs no round: who asks for it pays for it.
         if is_due {
             alarms.expire(key);
         }
-        Some(before)
+        Ok(Some(before))
     })
 }
 
@@ -174,7 +227,8 @@ pub(super) fn take_real(process: i32) {
 /// A process no longer ignores a signal: alarms with a period tell it again what it ignored.
 pub(crate) fn tell_again(process: i32, signal: Signal) {
     ALARMS.with(|alarms| {
-        for ((_, name), alarm) in alarms.all.range((process, Name::Made(0))..=(process, Name::Made(i32::MAX))) {
+        let all = alarms.all.at_least(&(process, Name::Made(0)));
+        for ((_, name), alarm) in all.take_while(|((owner, _), _)| *owner == process) {
             if alarm.is_told && alarm.notice.signal == Some(signal) {
                 tell(process, alarm.notice, alarm.info(*name));
             }
@@ -185,9 +239,12 @@ pub(crate) fn tell_again(process: i32, signal: Signal) {
 /// CLOCK_REALTIME was set: what waits for a point of it waits for another time.
 pub(crate) fn move_real() {
     with(|alarms| {
-        let moved = alarms.all.iter().filter(|(_, alarm)| alarm.is_real()).map(|(key, _)| *key);
-        for key in moved.collect::<alloc::vec::Vec<_>>() {
-            alarms.change(key, Alarm::arm);
+        let mut last = (i32::MIN, Name::REAL);
+        while let Some((key, is_real)) = alarms.all.beyond(&last).map(|(key, alarm)| (*key, alarm.is_real())) {
+            last = key;
+            if is_real {
+                alarms.change(key, Alarm::arm);
+            }
         }
     });
     fire();

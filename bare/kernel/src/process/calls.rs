@@ -35,6 +35,7 @@ use hardware::exception::Frame;
 
 use super::errno::*;
 use super::table::Process;
+use crate::memory::failing;
 use crate::report::console::say;
 use crate::threads::thread::{Thread, current};
 
@@ -141,7 +142,7 @@ pub(super) fn answer(frame: &mut Frame, body: fn(Frame)) {
     let arguments = core::array::from_fn(|index| frame.registers[index]);
     let mut call = Call { thread: &thread, frame, arguments, body };
     let answer = match find(number) {
-        Some((_, _, function)) => function(&mut call),
+        Some((_, _, function)) => counted(&thread, || function(&mut call)),
         None => {
             let number = usize::try_from(number).map_or(PLACES.len(), |number| number.min(PLACES.len()));
             UNKNOWN[number].fetch_add(1, Ordering::Relaxed);
@@ -159,6 +160,15 @@ pub(super) fn answer(frame: &mut Frame, body: fn(Frame)) {
         }
         Err(Errno(number)) => frame.registers[0] = (-i64::from(number)) as u64,
     }
+}
+
+/// Makes a call; an allocation of it fails, if the thread has asked for that.
+fn counted(thread: &Thread, call: impl FnOnce() -> Answer) -> Answer {
+    let fails = &thread.task().fails;
+    failing::exchange(fails.get());
+    let answer = call();
+    fails.set(failing::exchange(0));
+    answer
 }
 
 /// The call has set all registers itself.

@@ -11,7 +11,7 @@ use super::errno::{E2BIG, EFAULT, EINTR, EINVAL, ENAMETOOLONG, ENOMEM, Errno};
 use super::pressure;
 use crate::facts::page_size;
 use crate::fallible::List;
-use crate::memory::frames;
+use crate::memory::{failing, frames};
 use crate::threads::dispatcher;
 use crate::threads::thread::current;
 
@@ -85,7 +85,11 @@ pub(super) fn reach(access: userspace::Access, is_again: bool) -> Result<(), Err
         }
         dispatcher::give_way_if_over();
     }
-    match process.space().fault(access) {
+    // What a fault lacks is for `pressure`: none fails because a program has asked for it.
+    let fails = failing::exchange(0);
+    let mended = process.space().fault(access);
+    failing::exchange(fails);
+    match mended {
         Ok(()) => thread.count_fault(),
         Err(Fault::OutOfMemory) if !process.is_ending() => pressure::free_memory(),
         Err(_) => return Err(EFAULT),

@@ -1,7 +1,6 @@
 //! Futexes: waiting for a word of memory that a program changes.
 
 use crate::fallible::{Arc, List, NoMemory};
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::cell::Cell;
 use core::slice;
@@ -9,10 +8,10 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use hardware::lock::Lock;
 use hardware::user;
-use userspace::{Access, AreaFlags, Backing, Kind, Rights};
+use userspace::{Access, AreaFlags, Backing, Kind, Map, Rights};
 
 use super::copies;
-use super::errno::{Answer, EAGAIN, EFAULT, EINTR, EINVAL, ERESTART, ETIMEDOUT, Errno};
+use super::errno::{Answer, EAGAIN, EFAULT, EINTR, EINVAL, ENOMEM, ERESTART, ETIMEDOUT, Errno};
 use super::table::Process;
 use crate::threads::dispatcher;
 use crate::threads::queue;
@@ -33,16 +32,24 @@ struct Waiter {
     is_woken: AtomicBool,
     /// What it waits for, while it is in the table; under the table's lock.
     key: Cell<Key>,
+    /// Of those that were taken out of the table together, the one before; whoever took them has it.
+    before: Cell<Option<Arc<Waiter>>>,
 }
 
-// SAFETY: whoever reaches `key` has the table's lock.
+// SAFETY: whoever reaches `key` has the table's lock, and whoever reaches `before` has taken the waiter out of it.
 unsafe impl Sync for Waiter {}
 // SAFETY: as above.
 unsafe impl Send for Waiter {}
 
 impl Waiter {
     fn new(thread: Arc<Thread>, bits: u32, key: Key) -> Result<Arc<Self>, NoMemory> {
-        Arc::try_new(Self { thread, bits, is_woken: AtomicBool::new(false), key: Cell::new(key) })
+        Arc::try_new(Self {
+            thread,
+            bits,
+            is_woken: AtomicBool::new(false),
+            key: Cell::new(key),
+            before: Cell::new(None),
+        })
     }
 }
 
@@ -51,9 +58,9 @@ pub(super) const OWNER_DIED: u32 = 0x4000_0000;
 pub(super) const HAS_WAITERS: u32 = 0x8000_0000;
 pub(super) const OWNER: u32 = 0x3fff_ffff;
 
-type Table = BTreeMap<Key, Vec<Arc<Waiter>>>;
+type Table = Map<Key, Vec<Arc<Waiter>>>;
 
-static TABLE: Lock<Table> = Lock::new(BTreeMap::new());
+static TABLE: Lock<Table> = Lock::new(Map::new());
 
 /// A word, as a program names it.
 #[derive(Clone, Copy)]
@@ -106,11 +113,30 @@ fn enter(address: u64, value: u32, waiter: &Arc<Waiter>) -> Result<bool, Errno> 
     // The look and the entry are one: who changes the word and wakes, finds the waiter or is seen.
     as_one(address, Kind::Read, |table| {
         let is_so = user::load_word(address)? == value;
-        if is_so {
-            table.entry(waiter.key.get()).or_default().push(waiter.clone());
-        }
-        Some(is_so)
-    })
+        Some(if is_so { add(table, waiter).map(|()| true) } else { Ok(false) })
+    })?
+    .map_err(Errno::from)
+}
+
+fn add(table: &mut Table, waiter: &Arc<Waiter>) -> Result<(), NoMemory> {
+    let key = waiter.key.get();
+    let result = waiters_of(table, key).and_then(|waiters| waiters.try_push(waiter.clone()));
+    forget_empty(table, key);
+    result
+}
+
+/// Who waits for a word, be it nobody yet.
+fn waiters_of(table: &mut Table, key: Key) -> Result<&mut Vec<Arc<Waiter>>, NoMemory> {
+    if !table.contains_key(&key) {
+        table.insert(key, Vec::new())?;
+    }
+    table.get_mut(&key).ok_or(NoMemory)
+}
+
+fn forget_empty(table: &mut Table, key: Key) {
+    if table.get(&key).is_some_and(Vec::is_empty) {
+        table.remove(&key);
+    }
 }
 
 /// Waits while the word is `value`, until the counter's `deadline`.
@@ -203,30 +229,48 @@ pub(crate) fn wake(process: &Process, place: Place, most: usize, bits: u32) -> u
 }
 
 fn wake_key(key: Key, most: usize, bits: u32) -> usize {
-    wake_all(TABLE.with(|table| take(table, key, most, bits)))
+    let mut woken = Woken::default();
+    TABLE.with(|table| woken.take(table, key, most, bits));
+    woken.wake()
 }
 
-/// Takes up to `most` waiters that have one of these bits out of the table; they are to be woken.
-fn take(table: &mut Table, key: Key, most: usize, bits: u32) -> Vec<Arc<Thread>> {
-    let mut woken = Vec::new();
-    let Some(waiters) = table.get_mut(&key) else { return woken };
-    waiters.retain(|waiter| {
-        let is_meant = woken.len() < most && waiter.bits & bits != 0;
-        if is_meant {
-            waiter.is_woken.store(true, Ordering::Release);
-            woken.push(waiter.thread.clone());
-        }
-        !is_meant
-    });
-    if waiters.is_empty() {
-        table.remove(&key);
+/// Waiters that were taken out of the table, and are to be woken: to take them takes no memory.
+#[derive(Default)]
+struct Woken {
+    last: Option<Arc<Waiter>>,
+    count: usize,
+}
+
+impl Woken {
+    /// Takes up to `most` waiters that have one of these bits out of the table.
+    fn take(&mut self, table: &mut Table, key: Key, most: usize, bits: u32) {
+        let Some(waiters) = table.get_mut(&key) else { return };
+        let most = self.count + most.min(waiters.len());
+        waiters.retain(|waiter| {
+            let is_meant = self.count < most && waiter.bits & bits != 0;
+            if is_meant {
+                waiter.before.set(self.last.replace(waiter.clone()));
+                self.count += 1;
+                waiter.is_woken.store(true, Ordering::Release);
+            }
+            !is_meant
+        });
+        forget_empty(table, key);
     }
-    woken
-}
 
-fn wake_all(woken: Vec<Arc<Thread>>) -> usize {
-    woken.iter().for_each(queue::wake);
-    woken.len()
+    /// Wakes them, who came first first; how many there were.
+    fn wake(mut self) -> usize {
+        let mut first = None;
+        while let Some(waiter) = self.last {
+            self.last = waiter.before.replace(first);
+            first = Some(waiter);
+        }
+        while let Some(waiter) = first {
+            first = waiter.before.take();
+            queue::wake(&waiter.thread);
+        }
+        self.count
+    }
 }
 
 /// Wakes some, and has the others wait for another word, if the first is still `expected`.
@@ -237,30 +281,44 @@ pub(crate) fn requeue(
     expected: Option<u32>,
 ) -> Answer {
     let keys = [key(process, from)?, key(process, to)?];
-    let done = as_one(from.address, Kind::Read, |table| {
+    let mut woken = Woken::default();
+    let moved = as_one(from.address, Kind::Read, |table| {
         if let Some(expected) = expected
             && user::load_word(from.address)? != expected
         {
             return Some(Err(EAGAIN));
         }
-        Some(Ok((take(table, keys[0], wakes, u32::MAX), move_waiters(table, keys, moves))))
-    })?;
-    let (woken, moved) = done?;
-    Ok((wake_all(woken) + moved) as u64)
+        // Nobody is woken unless there is memory to move the others.
+        let moved = moves.min(table.get(&keys[0]).map_or(0, Vec::len));
+        let has_room = waiters_of(table, keys[1]).is_ok_and(|waiters| waiters.try_reserve(moved).is_ok());
+        if has_room {
+            woken.take(table, keys[0], wakes, u32::MAX);
+        }
+        let moved = if has_room { Ok(move_waiters(table, keys, moved)) } else { Err(ENOMEM) };
+        forget_empty(table, keys[1]);
+        Some(moved)
+    })??;
+    Ok((woken.wake() + moved) as u64)
 }
 
-/// Has up to `most` who wait for one word wait for another; how many.
+/// Has up to `most` who wait for one word wait for another, which has room for them; how many.
 fn move_waiters(table: &mut Table, [from, to]: [Key; 2], most: usize) -> usize {
     let Some(waiters) = table.get_mut(&from) else { return 0 };
     let count = most.min(waiters.len());
-    let moved: Vec<_> = waiters.drain(..count).collect();
-    if waiters.is_empty() {
-        table.remove(&from);
+    if from == to {
+        waiters.rotate_left(count);
+        return count;
     }
-    if !moved.is_empty() {
-        moved.iter().for_each(|waiter| waiter.key.set(to));
-        table.entry(to).or_default().extend(moved);
+    let mut rest = core::mem::take(waiters);
+    let Some(moved) = table.get_mut(&to) else { return 0 };
+    for waiter in rest.drain(..count) {
+        waiter.key.set(to);
+        let _ = moved.try_push(waiter);
     }
+    if let Some(waiters) = table.get_mut(&from) {
+        *waiters = rest;
+    }
+    forget_empty(table, from);
     count
 }
 
@@ -274,7 +332,8 @@ pub(crate) fn change_and_wake(
     is_so: impl Fn(u32) -> Result<bool, Errno>,
 ) -> Answer {
     let (keys, address) = ([key(process, place)?, key(process, other)?], other.address);
-    let woken = as_one(address, Kind::Write, |table| {
+    let mut woken = Woken::default();
+    as_one(address, Kind::Write, |table| {
         let old = user::load_word(address)?;
         // SAFETY: `key` takes no address above `copies::END`, and no odd one. What no leaf lets EL0 write is read-only to EL1 as well
         // (`Shape::change`). Interrupts are masked.
@@ -287,11 +346,11 @@ pub(crate) fn change_and_wake(
             Ok(is_so) => is_so,
             Err(error) => return Some(Err(error)),
         };
-        let mut woken = take(table, keys[0], most[0], u32::MAX);
+        woken.take(table, keys[0], most[0], u32::MAX);
         if is_so {
-            woken.extend(take(table, keys[1], most[1], u32::MAX));
+            woken.take(table, keys[1], most[1], u32::MAX);
         }
-        Some(Ok(woken))
-    })?;
-    Ok(wake_all(woken?) as u64)
+        Some(Ok(()))
+    })??;
+    Ok(woken.wake() as u64)
 }

@@ -189,12 +189,14 @@ pub(crate) struct Pending {
 /// What is known of signals that wait, as they came.
 struct Queue {
     infos: VecDeque<(Signal, Info)>,
+    /// Timers that tell by a signal here: the queue has room for one of each beside what others have sent.
+    timers: usize,
 }
 
 impl Queue {
-    /// Has room for one more.
+    /// Has room for one more, beside those of timers.
     fn reserve(&mut self) -> Result<(), NoMemory> {
-        self.infos.try_reserve(1).map_err(|_| NoMemory)
+        self.infos.try_reserve(1 + self.timers).map_err(|_| NoMemory)
     }
 
     fn holds(&self, signal: Signal) -> bool {
@@ -202,7 +204,7 @@ impl Queue {
     }
 
     fn settle(&mut self) {
-        if self.infos.is_empty() {
+        if self.infos.is_empty() && self.timers == 0 {
             self.infos = VecDeque::new();
         }
     }
@@ -210,7 +212,7 @@ impl Queue {
 
 impl Pending {
     pub(crate) const fn new() -> Self {
-        Self { set: AtomicU64::new(0), queue: Lock::new(Queue { infos: VecDeque::new() }) }
+        Self { set: AtomicU64::new(0), queue: Lock::new(Queue { infos: VecDeque::new(), timers: 0 }) }
     }
 
     pub(crate) fn set(&self) -> u64 {
@@ -228,8 +230,8 @@ impl Pending {
             if let Some((_, told)) = known {
                 *told = info;
             } else if is_timers || (is_first || signal.queues()) && queue.infos.len() < MOST_QUEUED {
-                // The comparison leaves the compiler no way to a queue that grows.
-                if queue.reserve().is_ok() && queue.infos.len() < queue.infos.capacity() {
+                // A timer's has room: see `reserve_timer`. The comparison leaves the compiler no way to a queue that grows.
+                if (is_timers || queue.reserve().is_ok()) && queue.infos.len() < queue.infos.capacity() {
                     queue.infos.push_back((signal, info));
                 }
             }
@@ -240,6 +242,23 @@ impl Pending {
     /// Whether there is memory for one more.
     pub(crate) fn has_room(&self) -> bool {
         self.queue.with(|queue| queue.infos.len() < MOST_QUEUED && queue.reserve().is_ok())
+    }
+
+    /// A timer tells by a signal here from now on, which takes no memory then.
+    pub(crate) fn reserve_timer(&self) -> Result<(), NoMemory> {
+        self.queue.with(|queue| {
+            queue.reserve()?;
+            queue.timers += 1;
+            Ok(())
+        })
+    }
+
+    /// A timer tells here no longer.
+    pub(crate) fn release_timer(&self) {
+        self.queue.with(|queue| {
+            queue.timers = queue.timers.saturating_sub(1);
+            queue.settle();
+        });
     }
 
     /// How many wait.

@@ -7,6 +7,7 @@ use pagetable::Change;
 use vmsa::{PhysAddr, VirtAddr};
 
 use crate::facts::page_size;
+use crate::fallible::List;
 use crate::memory::tables::{READ_WRITE, map};
 use crate::memory::{kernel_table, layout, pages};
 
@@ -49,6 +50,9 @@ impl Stack {
         let slot = SLOTS.with(|slots| {
             let fresh = slots.next;
             let most = (layout::THREADS.end - layout::THREADS.start) / SLOT;
+            // To give it back takes no memory then.
+            slots.kept.try_reserve(KEPT - slots.kept.len()).ok()?;
+            slots.free.try_reserve(fresh as usize + 1 - slots.free.len()).ok()?;
             slots.free.pop().or_else(|| {
                 slots.next += u64::from(fresh < most);
                 (fresh < most).then_some(fresh)
@@ -65,7 +69,7 @@ impl Stack {
             is_mapped
         });
         if mapped.is_none() {
-            SLOTS.with(|slots| slots.free.push(slot));
+            SLOTS.with(|slots| _ = slots.free.try_push(slot));
         }
         mapped
     }
@@ -79,7 +83,7 @@ impl Stack {
     pub(crate) fn give(self) {
         let too_many = SLOTS.with(|slots| match slots.kept.len() < KEPT {
             true => {
-                slots.kept.push(self);
+                let _ = slots.kept.try_push(self);
                 None
             }
             false => Some(self),
@@ -93,7 +97,7 @@ impl Stack {
         let from = VirtAddr::new(self.end() - bytes())..VirtAddr::new(self.end());
         if kernel_table::change(&[Change::Unmap { from }], false).is_ok() {
             pages::free(self.frames, order());
-            SLOTS.with(|slots| slots.free.push(self.slot));
+            SLOTS.with(|slots| _ = slots.free.try_push(self.slot));
         }
     }
 }

@@ -63,6 +63,8 @@ pub(crate) struct Task {
     /// The list of mutexes that die with their owner; 0 for none. Others may ask for it.
     pub(crate) robust_list: AtomicU64,
     pub(crate) sequences: Sequences,
+    /// Which allocation of its next calls fails: what `failing` counts while a call is made; 0 for none.
+    pub(crate) fails: Cell<u32>,
     stack: Cell<Option<KernelStack>>,
 }
 
@@ -83,6 +85,7 @@ impl Task {
             clear_at_end: Cell::new(0),
             robust_list: AtomicU64::new(0),
             sequences: Sequences::new(),
+            fails: Cell::new(0),
             stack: Cell::new(None),
         }
     }
@@ -152,6 +155,15 @@ impl Task {
             if let Some(overruns) = alarms::take(self.process.number, number as i32, sequence) {
                 return Some((signal, Info { words: [number | overruns << 32, value], ..info }));
             }
+        }
+    }
+}
+
+impl Drop for Task {
+    /// A thread that never came to be gives its stack back here.
+    fn drop(&mut self) {
+        if let Some(stack) = self.stack.take() {
+            stack.give();
         }
     }
 }

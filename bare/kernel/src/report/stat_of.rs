@@ -19,12 +19,13 @@ const HUNDREDTH: u64 = clock::SECOND / 100;
 /// Writes it.
 pub(super) fn write(text: &mut Text, process: &Arc<Process>, thread: Option<&Arc<Thread>>) {
     let (parent, group, session, threads, by_children) =
-        process.life.with(|life| (life.parent, life.group, life.session, life.threads.clone(), life.spent_by_children));
+        process.life.with(|life| (life.parent, life.group, life.session, life.threads.len(), life.spent_by_children));
     let usage = process.try_space().map(|space| space.usage()).unwrap_or_default();
     let spent = thread.map_or_else(|| process.spent(), |thread| thread.spent());
     let hundredths = |ticks: u64| clock::nanoseconds(ticks) / HUNDREDTH;
     let state = state(process, thread);
-    let shown = thread.or(threads.first());
+    let first = process.first_thread();
+    let shown = thread.or(first.as_ref());
     let schedule = shown.map(|thread| thread.task().schedule.with(|schedule| *schedule)).unwrap_or_default();
     let priority =
         if schedule.priority > 0 { -1 - i64::from(schedule.priority) } else { 20 + i64::from(schedule.nice) };
@@ -38,7 +39,7 @@ pub(super) fn write(text: &mut Text, process: &Arc<Process>, thread: Option<&Arc
         let _ = write!(text, "{number} ({name}) {state} {parent} {group} {session} 0 -1 {FLAGS} ");
     });
     let _ = write!(text, "{} {} 0 0 {} 0 ", spent.faults, by_children.faults, hundredths(spent.ticks));
-    let _ = write!(text, "{} 0 {priority} {} {} 0 ", hundredths(by_children.ticks), schedule.nice, threads.len());
+    let _ = write!(text, "{} 0 {priority} {} {} 0 ", hundredths(by_children.ticks), schedule.nice, threads);
     let (bytes, resident) = (usage.mapped << page_size().shift(), usage.anonymous + usage.file);
     let _ = write!(text, "{} {bytes} {resident} {limit} ", hundredths(process.begun));
     let [code, data] = [places.code, places.data].map(|range| range.map(|place| place * is_there));

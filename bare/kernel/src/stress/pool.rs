@@ -12,6 +12,7 @@ use kerncore::list::List;
 use vmsa::{PhysAddr, VirtAddr};
 
 use crate::facts::{facts, page_size};
+use crate::fallible::List as _;
 use crate::memory::pages;
 
 /// Pages of a cluster.
@@ -51,7 +52,7 @@ impl Pool {
             pool.free();
             return None;
         }
-        pool.claims.resize_with(pool.pages(), AtomicU32::default);
+        pool.claims.try_extend((0..pool.pages()).map(|_| AtomicU32::new(0))).ok()?;
         (0..pool.pages()).for_each(|page| pool.fill(page));
         (pool.pages() > 0).then_some(pool)
     }

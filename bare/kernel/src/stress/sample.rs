@@ -7,6 +7,7 @@ use kerncore::cpio::Entries;
 
 use super::came::Came;
 use crate::facts::facts;
+use crate::fallible::List;
 use crate::memory::modules;
 use crate::report::console::say;
 
@@ -60,6 +61,6 @@ impl Sample {
 fn copy(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut copy = Vec::new();
     copy.try_reserve_exact(bytes.len()).ok()?;
-    copy.extend_from_slice(bytes);
+    copy.try_extend_from(bytes).ok()?;
     Some(copy)
 }

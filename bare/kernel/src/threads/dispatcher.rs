@@ -10,7 +10,7 @@ use spin::Once;
 use super::queue::{self, Next};
 use super::thread::{self, Leaving, Thread, try_current};
 use crate::cpus::calls;
-use crate::memory::linear_map;
+use crate::memory::{failing, linear_map};
 
 /// Slots of the linear map that an idle CPU looks at before it looks for threads again.
 const SLOTS: usize = 8;
@@ -206,12 +206,14 @@ pub(crate) fn leave(leaving: Leaving) {
     thread.leaving.set(leaving);
     thread.owner.leave();
     let place = thread.place();
+    let fails = failing::exchange(0);
     // What this thread holds is as long as the thread.
     drop(thread);
     // SAFETY: the dispatcher of this CPU left its stack pointer there, and does not run.
     let dispatcher = unsafe { *PLACES.0[per_cpu::index()].get() };
     // SAFETY: masked. The thread is `CURRENT`'s until it has left.
     unsafe { hardware::thread::switch(place, dispatcher) };
+    failing::exchange(fails);
     interrupts::restore(masks);
     parking::answer();
 }

@@ -13,10 +13,11 @@ use crate::{
 };
 
 /// Those of the project's own programs that are asked for by name.
-const OWN: [&str; 13] = [
+const OWN: [&str; 14] = [
     "atomics",
     "chains",
     "converting",
+    "failing",
     "healing",
     "hostile",
     "intervals",

@@ -1,7 +1,6 @@
 //! Descriptors: opening, closing, duplicating, and what is set on them.
 
 use crate::fallible::{Arc, try_format};
-use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
 use super::input::{file, used};
@@ -203,8 +202,8 @@ fn close_range(call: &mut Call) -> Answer {
     if first > last || flags & !(CLOEXEC | 2) != 0 {
         return Err(EINVAL);
     }
-    let numbers: Vec<u64> = call.process().files.with(|files| files.numbers().map(|one| one as u64).collect());
-    for number in numbers.into_iter().filter(|number| (first..=last).contains(number)) {
+    let room = call.process().files.with(|files| files.room() as u64);
+    for number in first..room.min(last + 1) {
         let closed = call.process().files.with(|files| match flags & CLOEXEC {
             0 => files.take(number).ok(),
             _ => {

@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 
 use super::{Call, Row};
+use crate::fallible::List;
 use crate::files::inode::{Body, Running};
 use crate::memory::modules::{self, LoadError};
 use crate::process::copies;
@@ -21,7 +22,7 @@ fn room(bytes: u64) -> Result<Vec<u8>, Errno> {
         return Err(EFBIG);
     }
     object.try_reserve_exact(bytes as usize).map_err(|_| ENOMEM)?;
-    object.resize(bytes as usize, 0);
+    object.try_resize(bytes as usize, 0)?;
     Ok(object)
 }
 

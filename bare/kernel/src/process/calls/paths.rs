@@ -1,6 +1,6 @@
 //! Names of files: made, taken away, followed.
 
-use crate::fallible::Arc;
+use crate::fallible::{Arc, try_text};
 use core::sync::atomic::Ordering;
 
 use super::input::{file, used};
@@ -219,7 +219,7 @@ fn readlinkat(call: &mut Call) -> Answer {
     }
     let inode = inode_at(call, folder, path, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)?;
     let text = match &inode.body {
-        Body::Link(text) => text.clone(),
+        Body::Link(text) => try_text(text)?,
         Body::Made(made) => made.link()?,
         _ => return Err(EINVAL),
     };

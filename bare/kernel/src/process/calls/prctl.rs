@@ -5,6 +5,7 @@ use core::sync::atomic::Ordering;
 use super::Call;
 use crate::cpus::capabilities;
 use crate::fallible::{Lossy, try_format};
+use crate::memory::failing;
 use crate::process::copies;
 use crate::process::errno::*;
 use crate::process::signals::SIGNALS;
@@ -35,6 +36,8 @@ pub(super) fn prctl(call: &mut Call) -> Answer {
     const GET_CLEARED_ADDRESS: u64 = 40;
     const SVE_SET_VECTOR: u64 = 50;
     const SVE_GET_VECTOR: u64 = 51;
+    /// No program of Linux knows it: has the allocation of this number fail that the next calls make, or none; gives what was left.
+    const FAIL_ALLOCATION: u64 = 0x5645_4c46;
     /// Bytes of a vector, whatever is asked for.
     const VECTOR: u64 = 16;
     let [what, argument, ..] = call.arguments;
@@ -72,6 +75,7 @@ pub(super) fn prctl(call: &mut Call) -> Answer {
         GET_CLEARED_ADDRESS => copies::write_words(argument, &[call.thread.task().clear_at_end.get()]).map(|()| 0),
         SVE_GET_VECTOR if capabilities::has("sve") => Ok(VECTOR),
         SVE_SET_VECTOR if is_vector(argument) && capabilities::has("sve") => Ok(VECTOR),
+        FAIL_ALLOCATION => Ok(failing::exchange(argument as u32).into()),
         GET_DUMPABLE => Ok(process.dumpable.load(Ordering::Relaxed).into()),
         SET_DUMPABLE if argument < 2 => {
             process.dumpable.store(argument as u32, Ordering::Relaxed);

@@ -46,7 +46,7 @@ fn setitimer(call: &mut Call) -> Answer {
     let [period, period_part, first, first_part] = if from == 0 { [0; 4] } else { copies::read_words(from)? };
     let length = |seconds: u64, part: u64| time([seconds, part.saturating_mul(1000)]);
     let setting = Setting { first: length(first, first_part)?, period: length(period, period_part)? };
-    let before = alarms::set(call.process().number, Name::Interval(which as u32), setting, false);
+    let before = alarms::set(call.process().number, Name::Interval(which as u32), setting, false)?;
     if old == 0 { Ok(0) } else { write_real(old, before) }
 }
 
@@ -93,7 +93,7 @@ fn timer_create(call: &mut Call) -> Answer {
         None => Notice { signal: Some(SIGALRM), thread: None, value: number as u64 },
     };
     copies::write_half(to, number as u32)?;
-    alarms::make(process.number, number, clock, notice);
+    alarms::make(process.number, number, clock, notice).map_err(|_| EAGAIN)?;
     Ok(0)
 }
 
@@ -122,7 +122,7 @@ fn timer_settime(call: &mut Call) -> Answer {
     }
     let [period, period_part, first, first_part] = copies::read_words(from)?;
     let setting = Setting { first: time([first, first_part])?, period: time([period, period_part])? };
-    let before = alarms::set(call.process().number, name(call), setting, flags & ABSOLUTE != 0).ok_or(EINVAL)?;
+    let before = alarms::set(call.process().number, name(call), setting, flags & ABSOLUTE != 0)?.ok_or(EINVAL)?;
     if old == 0 { Ok(0) } else { write(old, before) }
 }
 

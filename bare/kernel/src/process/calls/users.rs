@@ -1,6 +1,6 @@
 //! Who a program runs as: users and groups.
 
-use crate::fallible::Arc;
+use crate::fallible::{Arc, List};
 use alloc::vec::Vec;
 
 use super::{Call, Row};
@@ -99,7 +99,7 @@ fn setgroups(call: &mut Call) -> Answer {
     let mut groups: Vec<u32> = Vec::new();
     groups.try_reserve_exact(count as usize).map_err(|_| ENOMEM)?;
     for at in 0..count {
-        groups.push(copies::read_half(from + 4 * at)?);
+        groups.try_push(copies::read_half(from + 4 * at)?)?;
     }
     groups.sort_unstable();
     let groups = Some(Arc::try_new(groups)?);

@@ -83,7 +83,8 @@ pub(super) fn all() -> Vec<Boot> {
 /// One of the project's own programs, and lines that it prints: what is missed while a signal waits, one that comes while every CPU
 /// idles; timers of the shortest periods, beside which others go on; pages that leave the linear map, which has them again in the end; its
 /// leaves, which fold while nothing runs.
-const OWN: [(&str, &[Words]); 5] = [
+const OWN: [(&str, &[Words]); 6] = [
+    ("failing", &[&["getdents: done"], &["fork: done"], &["folder: done"]]),
     (
         "modules",
         &[
@@ -141,7 +142,7 @@ fn killing(setting: (&'static str, usize, u8)) -> Boot {
 
 /// Secret pages where TLBs may conflict with what the linear map's leaves were.
 fn above_the_monitor() -> Boot {
-    let boot = own(OWN[3], ("4k", 4, 1));
+    let boot = own(OWN[4], ("4k", 4, 1));
     let more = "--monitor --machine bare/monitor/machines/all-resize.toml";
     Boot { name: format!("{}, monitor", boot.name), options: format!("{} {more}", boot.options), ..boot }
 }

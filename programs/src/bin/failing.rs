@@ -1,0 +1,305 @@
+//! Calls whose n-th allocation fails, for each n until none does. A kernel that cannot be asked for that makes each call once.
+
+use libc::*;
+use programs::child::wait;
+use programs::errno::{Answer, Errno};
+use programs::machine::{exit, fork};
+use programs::timers::{BY_SIGNAL, bit, event, mask};
+use programs::{call, map, page};
+
+/// The `prctl` that asks for it.
+const FAIL_ALLOCATION: u64 = 0x5645_4c46;
+/// More allocations than any call makes here.
+const MOST: u64 = 3000;
+const HERE: u64 = AT_FDCWD as u64;
+
+/// Has allocation `count` fail, or none; what was left, or nothing if the kernel does not know of it.
+fn fail(count: u64) -> Option<u64> {
+    call(SYS_prctl, &[FAIL_ALLOCATION, count, 0, 0, 0]).ok()
+}
+
+/// Makes calls again and again, each time with another allocation that fails. What is refused has to change nothing, so that in the end
+/// they come to what they come to.
+fn every(what: &str, mut calls: impl FnMut() -> Answer) {
+    for count in 1..MOST {
+        let is_known = fail(count).is_some();
+        let answer = calls();
+        let left = fail(0).unwrap_or(1);
+        if !is_known || left > 0 {
+            return println!("{what}: {}", answer.map_or_else(|error| error.to_string(), |_| "done".into()));
+        }
+        match answer {
+            Ok(_) | Err(Errno(ENOMEM | EAGAIN | ENOSPC | ENFILE | ENOLCK)) => {}
+            Err(error) => println!("{what}: allocation {count} failed: {error}"),
+        }
+    }
+    println!("{what}: no end");
+}
+
+/// Takes back what a call has made: at once, or once nothing fails any more.
+fn undo(number: c_long, arguments: &[u64]) -> Answer {
+    call(number, arguments).or_else(|error| {
+        fail(0);
+        call(number, arguments).expect("nothing fails any more");
+        Err(error)
+    })
+}
+
+fn path(text: &'static std::ffi::CStr) -> u64 {
+    text.as_ptr() as u64
+}
+
+fn open(name: u64, flags: i32) -> Answer {
+    call(SYS_openat, &[HERE, name, flags as u64, 0o600])
+}
+
+fn close(number: u64) -> Answer {
+    call(SYS_close, &[number])
+}
+
+fn main() {
+    names();
+    descriptors();
+    memory();
+    signals();
+    processes();
+    execute();
+    texts();
+}
+
+/// Files and folders: made, found, listed, renamed, taken away.
+fn names() {
+    let (file, other, folder, link) =
+        (path(c"failing.file"), path(c"failing.other"), path(c"failing.d"), path(c"failing.l"));
+    every("mkdir", || {
+        call(SYS_mkdirat, &[HERE, folder, 0o700])?;
+        undo(SYS_unlinkat, &[HERE, folder, AT_REMOVEDIR as u64])
+    });
+    every("open", || {
+        let number = open(file, O_CREAT | O_RDWR)?;
+        close(number)?;
+        undo(SYS_unlinkat, &[HERE, file, 0])
+    });
+    every("symlink", || {
+        call(SYS_symlinkat, &[path(c"failing.to"), HERE, link])?;
+        undo(SYS_unlinkat, &[HERE, link, 0])
+    });
+    close(open(file, O_CREAT | O_RDWR).expect("a file")).expect("it closes");
+    every("rename", || {
+        call(SYS_renameat2, &[HERE, file, HERE, other, 0])?;
+        undo(SYS_renameat2, &[HERE, other, HERE, file, 0])
+    });
+    every("stat", || {
+        let mut stat = [0u64; 32];
+        call(SYS_newfstatat, &[HERE, file, stat.as_mut_ptr() as u64, 0])
+    });
+    every("getdents", || {
+        let number = open(path(c"/"), O_RDONLY | O_DIRECTORY)?;
+        let mut room = [0u8; 4096];
+        let answer = call(SYS_getdents64, &[number, room.as_mut_ptr() as u64, room.len() as u64]);
+        close(number)?;
+        answer
+    });
+    every("getcwd", || {
+        let mut room = [0u8; 4096];
+        call(SYS_getcwd, &[room.as_mut_ptr() as u64, room.len() as u64])
+    });
+    every("unlink", || {
+        call(SYS_linkat, &[HERE, file, HERE, other, 0])?;
+        undo(SYS_unlinkat, &[HERE, other, 0])
+    });
+    call(SYS_unlinkat, &[HERE, file, 0]).expect("it was there");
+}
+
+/// Pipes, memory files, numbers, what waits for them, and content.
+fn descriptors() {
+    every("pipe", || {
+        let mut ends = [0u32; 2];
+        call(SYS_pipe2, &[ends.as_mut_ptr() as u64, 0])?;
+        let written = call(SYS_write, &[ends[1].into(), c"words".as_ptr() as u64, 5]);
+        close(ends[0].into())?;
+        close(ends[1].into())?;
+        written
+    });
+    every("memfd", || {
+        let number = call(SYS_memfd_create, &[path(c"failing"), 0])?;
+        let words = [7u8; 5000];
+        let written = call(SYS_pwrite64, &[number, words.as_ptr() as u64, words.len() as u64, 3 * page()]);
+        let shorter = written.and_then(|_| call(SYS_ftruncate, &[number, 100]));
+        close(number)?;
+        shorter
+    });
+    every("eventfd", || close(call(SYS_eventfd2, &[3, 0])?));
+    every("dup", || close(call(SYS_dup3, &[1, 900, 0])?));
+    every("poll", || {
+        let mut asked = [[1u32, POLLOUT as u32]; 40];
+        call(SYS_ppoll, &[asked.as_mut_ptr() as u64, 40, [0u64; 2].as_ptr() as u64, 0, 8])
+    });
+    every("lock", || {
+        let number = call(SYS_memfd_create, &[path(c"failing"), 0])?;
+        let mut answer = Ok(0);
+        for at in 0..40u64 {
+            let lock = [F_WRLCK as u64, 2 * at, 1, 0];
+            answer = answer.and_then(|_| call(SYS_fcntl, &[number, F_SETLK as u64, lock.as_ptr() as u64]));
+        }
+        close(number)?;
+        answer
+    });
+    every("writev", || {
+        let number = call(SYS_memfd_create, &[path(c"failing"), 0])?;
+        let parts = [[path(c"word"), 4]; 30];
+        let answer = call(SYS_writev, &[number, parts.as_ptr() as u64, parts.len() as u64]);
+        close(number)?;
+        answer
+    });
+}
+
+/// Areas: made, cut, moved, filled.
+fn memory() {
+    let bytes = 64 * page();
+    every("map", || {
+        let start = map(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)?;
+        let cut = |at: u64| call(SYS_mprotect, &[start + at * page(), page(), PROT_READ as u64]);
+        let answer = (1..60).step_by(2).try_for_each(|at| cut(at).map(|_| ()));
+        let filled = call(SYS_madvise, &[start, page(), MADV_POPULATE_WRITE as u64]);
+        undo(SYS_munmap, &[start, bytes])?;
+        answer.and(filled.or_else(|error| if error.0 == EFAULT { Err(Errno(ENOMEM)) } else { Err(error) }))
+    });
+    every("shared", || {
+        let start = map(0, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)?;
+        undo(SYS_munmap, &[start, bytes])
+    });
+    let start = map(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0).expect("memory");
+    programs::touch(start, bytes, 9);
+    every("remap", || {
+        let moved = call(SYS_mremap, &[start, bytes, 2 * bytes, MREMAP_MAYMOVE as u64])?;
+        let left = fail(0);
+        assert!((moved..moved + bytes).step_by(page() as usize).all(|at| programs::peek(at) == 9), "what was there");
+        let back = (MREMAP_MAYMOVE | MREMAP_FIXED) as u64;
+        if moved != start {
+            call(SYS_mremap, &[moved, bytes, bytes, back, start]).expect("it goes back");
+        }
+        call(SYS_munmap, &[moved + bytes, bytes]).expect("it goes");
+        left.map(fail);
+        Ok(0)
+    });
+    assert!((start..start + bytes).step_by(page() as usize).all(|at| programs::peek(at) == 9), "what was there");
+}
+
+/// Timers, and signals that wait.
+fn signals() {
+    const SIGNAL: i32 = 40;
+    mask(bit(SIGNAL));
+    every("timer", || {
+        let mut number = 0u32;
+        let event = event(1, SIGNAL, BY_SIGNAL, 0);
+        call(SYS_timer_create, &[CLOCK_MONOTONIC as u64, event.as_ptr() as u64, &raw mut number as u64])?;
+        undo(SYS_timer_delete, &[number.into()])
+    });
+    every("interval", || {
+        let words = [0u64, 0, 100, 0];
+        call(SYS_setitimer, &[0, words.as_ptr() as u64, 0])?;
+        undo(SYS_setitimer, &[0, [0u64; 4].as_ptr() as u64, 0])
+    });
+    every("sigqueue", || {
+        let mut info = [0u64; 16];
+        info[1] = SI_QUEUE as u32 as u64;
+        call(SYS_rt_sigqueueinfo, &[std::process::id().into(), SIGNAL as u64, info.as_ptr() as u64])?;
+        programs::timers::await_signal(SIGNAL, 0).map(|_| 0)
+    });
+    mask(0);
+    every("futex", || {
+        let word = 5u32;
+        let waiter = [5u64, &raw const word as u64, 2];
+        let until = [0u64; 2];
+        let waiters = [waiter; 8];
+        call(SYS_futex_waitv, &[waiters.as_ptr() as u64, 8, 0, until.as_ptr() as u64, 1])
+            .or_else(|error| if error.0 == ETIMEDOUT { Ok(0) } else { Err(error) })
+    });
+    every("mutex", || {
+        let word = 0u32;
+        let place = &raw const word as u64;
+        call(SYS_futex, &[place, 6 | 128, 0, 0])?;
+        call(SYS_futex, &[place, 7 | 128, 0, 0])
+    });
+}
+
+/// Children, and programs.
+fn processes() {
+    every("fork", || {
+        // By the call itself: nothing of the library's comes in between.
+        let child = call(SYS_clone, &[SIGCHLD as u64, 0, 0, 0, 0])?;
+        if child == 0 {
+            exit(0);
+        }
+        let left = fail(0);
+        wait(child as i32);
+        left.map(fail);
+        Ok(0)
+    });
+    every("groups", || {
+        let groups = [1u32, 2, 3];
+        call(SYS_setgroups, &[3, groups.as_ptr() as u64])?;
+        undo(SYS_setgroups, &[0, 0])
+    });
+    every("name", || call(SYS_prctl, &[PR_SET_NAME as u64, path(c"failing")]));
+}
+
+/// A program that is not there, with arguments.
+fn execute() {
+    for count in 1..MOST {
+        let child = fork().unwrap_or_else(|| {
+            let is_known = fail(count).is_some();
+            let arguments = [path(c"failing"), path(c"again"), 0];
+            let answer =
+                call(SYS_execve, &[path(c"/failing.none"), arguments.as_ptr() as u64, arguments.as_ptr() as u64]);
+            let refused = answer.expect_err("there is no such program").0;
+            let left = fail(0).unwrap_or(1);
+            exit(if !is_known || left > 0 { 0 } else { refused })
+        });
+        match wait(child) >> 8 {
+            0 => return println!("execve: done"),
+            ENOMEM | ENOENT => {}
+            other => println!("execve: allocation {count} failed: {other}"),
+        }
+    }
+}
+
+/// Texts of `/proc`.
+fn texts() {
+    let all = [
+        path(c"/proc/self/maps"),
+        path(c"/proc/self/smaps"),
+        path(c"/proc/self/status"),
+        path(c"/proc/self/stat"),
+        path(c"/proc/self/limits"),
+        path(c"/proc/self/cmdline"),
+        path(c"/proc/cpuinfo"),
+        path(c"/proc/meminfo"),
+        path(c"/sys/kernel/mm/transparent_hugepage/enabled"),
+    ];
+    for (at, name) in all.into_iter().enumerate() {
+        every(&format!("text {at}"), || {
+            let number = open(name, O_RDONLY)?;
+            let mut room = [0u8; 4096];
+            let answer = call(SYS_read, &[number, room.as_mut_ptr() as u64, room.len() as u64]);
+            close(number)?;
+            answer
+        });
+    }
+    for name in [path(c"/proc/self/exe"), path(c"/proc/self/cwd"), path(c"/proc/self/fd/1")] {
+        every("link", || {
+            let mut room = [0u8; 512];
+            call(SYS_readlinkat, &[HERE, name, room.as_mut_ptr() as u64, room.len() as u64])
+        });
+    }
+    for name in [path(c"/proc"), path(c"/proc/self"), path(c"/proc/self/task"), path(c"/sys/kernel/mm")] {
+        every("folder", || {
+            let number = open(name, O_RDONLY | O_DIRECTORY)?;
+            let mut room = [0u8; 4096];
+            let answer = call(SYS_getdents64, &[number, room.as_mut_ptr() as u64, room.len() as u64]);
+            close(number)?;
+            answer
+        });
+    }
+}
