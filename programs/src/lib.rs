@@ -5,6 +5,7 @@
 //! ```
 //! A program's lines must be the same on every kernel that keeps Linux's rules: no addresses, no numbers of processes, no times.
 
+pub mod bounds;
 pub mod child;
 pub mod errno;
 pub mod hostile;

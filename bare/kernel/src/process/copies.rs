@@ -107,9 +107,16 @@ pub(crate) fn write(to: u64, from: &[u8]) -> Result<(), Errno> {
     copy(to, from.len(), Kind::Write, |at, part| user::copy_to(at, &from[part]))
 }
 
+/// The addresses of so many things of `bytes` each, if a program may name them all.
+pub(crate) fn places(start: u64, bytes: usize, count: usize) -> Result<impl Iterator<Item = u64>, Errno> {
+    check(start, bytes.saturating_mul(count))?;
+    Ok((start..).step_by(bytes).take(count))
+}
+
 /// Writes zeros.
 pub(crate) fn clear(to: u64, bytes: u64) -> Result<(), Errno> {
     const ZEROS: [u8; 512] = [0; 512];
+    check(to, bytes as usize)?;
     let mut at = to;
     while at < to + bytes {
         let count = (to + bytes - at).min(ZEROS.len() as u64);
@@ -122,7 +129,7 @@ pub(crate) fn clear(to: u64, bytes: u64) -> Result<(), Errno> {
 /// Reads words of 64 bits.
 pub(crate) fn read_words<const N: usize>(from: u64) -> Result<[u64; N], Errno> {
     let mut words = [0; N];
-    for (at, word) in (from..).step_by(8).zip(words.iter_mut()) {
+    for (at, word) in places(from, 8, N)?.zip(words.iter_mut()) {
         let mut bytes = [0; 8];
         read(&mut bytes, at)?;
         *word = u64::from_le_bytes(bytes);
@@ -132,7 +139,7 @@ pub(crate) fn read_words<const N: usize>(from: u64) -> Result<[u64; N], Errno> {
 
 /// Writes words of 64 bits.
 pub(crate) fn write_words(to: u64, words: &[u64]) -> Result<(), Errno> {
-    (to..).step_by(8).zip(words).try_for_each(|(at, word)| write(at, &word.to_le_bytes()))
+    places(to, 8, words.len())?.zip(words).try_for_each(|(at, word)| write(at, &word.to_le_bytes()))
 }
 
 /// Writes a word of 32 bits.

@@ -164,7 +164,7 @@ fn enter(thread: &Thread, frame: &mut Frame, signal: Signal, info: &Info, action
     let alternate = task.signal_stack.get();
     let uses_alternate =
         action.flags & SA_ONSTACK != 0 && alternate.flags & SS_DISABLE == 0 && !alternate.holds(frame.stack_pointer);
-    let top = if uses_alternate { alternate.start + alternate.bytes } else { frame.stack_pointer };
+    let top = if uses_alternate { alternate.end().ok_or(EFAULT)? } else { frame.stack_pointer };
     let link = top.checked_sub(16).ok_or(EFAULT)? & !15;
     let start = link.checked_sub(BYTES as u64).ok_or(EFAULT)?;
     let mask = task.saved_mask.take().unwrap_or(task.mask());
@@ -235,6 +235,7 @@ pub(super) fn come_back(thread: &Thread, frame: &mut Frame) -> Result<(), Errno>
     if !start.is_multiple_of(16) {
         return Err(EFAULT);
     }
+    copies::check(start, BYTES)?;
     let [mask] = copies::read_words(start + CONTEXT_MASK as u64)?;
     let registers: [u64; 34] = copies::read_words(start + REGISTERS as u64)?;
     let mut records = [0; signal_records::MOST];

@@ -128,6 +128,11 @@ pub(crate) const SS_AUTODISARM: u32 = 1 << 31;
 impl Stack {
     pub(crate) const NONE: Self = Self { start: 0, bytes: 0, flags: SS_DISABLE };
 
+    /// Where it begins, as it grows downwards; `None` if that is beyond all addresses.
+    pub(crate) fn end(&self) -> Option<u64> {
+        self.start.checked_add(self.bytes)
+    }
+
     pub(crate) fn holds(&self, address: u64) -> bool {
         self.flags & (SS_DISABLE | SS_AUTODISARM) == 0 && address > self.start && address - self.start <= self.bytes
     }

@@ -192,10 +192,11 @@ fn remove(call: &Call, start: u64) -> Answer {
     let bytes = in_pages(call.arguments[1]);
     let is_sound = start.is_multiple_of(page_size().size_bytes()) && bytes >= call.arguments[1];
     let end = start.checked_add(bytes).filter(|_| is_sound).ok_or(EINVAL)?;
-    let (mut at, mut parts, mut put) = (start, Vec::new(), Ok(()));
+    let (mut at, mut has_hole, mut parts, mut put) = (start, false, Vec::new(), Ok(()));
     call.process().space().areas(&mut |area| {
-        if area.start <= at && at < area.end.min(end) {
-            put = put.and_then(|()| parts.try_push((area.clone(), at)));
+        if at < area.end.min(end) && area.start < end {
+            has_hole |= area.start > at;
+            put = put.and_then(|()| parts.try_push((area.clone(), area.start.max(at))));
             at = area.end.min(end);
         }
     });
@@ -213,7 +214,7 @@ fn remove(call: &Call, start: u64) -> Answer {
             super::lengths::punch(&file.inode, content, at, area.end.min(end) - first)?;
         }
     }
-    if at < end { Err(ENOMEM) } else { Ok(0) }
+    if has_hole || at < end { Err(ENOMEM) } else { Ok(0) }
 }
 
 fn populate(call: &Call, start: u64, kind: Kind) -> Answer {

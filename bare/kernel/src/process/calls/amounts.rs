@@ -18,6 +18,11 @@ pub(super) fn check_range(address: u64, bytes: u64, offset: Option<u64>) -> Resu
     end.map(|_| bytes.min(MOST_BYTES)).ok_or(EINVAL)
 }
 
+/// Refuses bytes that would lie beyond all offsets from where a file stands.
+pub(super) fn check_position(at: u64, bytes: u64) -> Result<(), Errno> {
+    at.checked_add(bytes).filter(|end| *end <= i64::MAX as u64).map(|_| ()).ok_or(EINVAL)
+}
+
 /// RLIMIT_FSIZE; who makes a file longer is told by SIGXFSZ.
 pub(super) fn check_file_limit(call: &Call, bytes: u64) -> Result<u64, Errno> {
     let [limit, _] = call.process().limits.with(|limits| limits.0[FILE_BYTES]);

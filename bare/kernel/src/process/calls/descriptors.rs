@@ -251,10 +251,8 @@ fn fcntl(call: &mut Call) -> Answer {
         // F_DUPFD, F_DUPFD_CLOEXEC
         0 | 1030 => {
             let descriptor = Descriptor { file, closes_on_exec: command == 1030 };
-            files.with(|files| match argument as usize >= files.most {
-                true => Err(EINVAL),
-                false => files.add(argument as usize, descriptor),
-            })
+            let least = argument as u32 as usize;
+            files.with(|files| if least >= files.most { Err(EINVAL) } else { files.add(least, descriptor) })
         }
         1 => files.with(|files| files.get(number).map(|found| found.closes_on_exec.into())),
         2 => files.with(|files| {
@@ -271,7 +269,7 @@ fn fcntl(call: &mut Call) -> Answer {
         9 => Ok(0),
         // F_SETPIPE_SZ, F_GETPIPE_SZ
         1031 | 1032 => match &file.inode.body {
-            Body::Pipe(pipe) if command == 1031 => pipe.set_room(argument as u32 as usize).map(|room| room as u64),
+            Body::Pipe(pipe) if command == 1031 => pipe.set_room(argument as usize).map(|room| room as u64),
             Body::Pipe(pipe) => Ok(pipe.room() as u64),
             _ => Err(EBADF),
         },
@@ -343,8 +341,13 @@ fn fallocate(call: &mut Call) -> Answer {
     if !file.can_write() {
         return Err(EBADF);
     }
-    let end = offset.checked_add(bytes).filter(|end| bytes > 0 && *end <= i64::MAX as u64).ok_or(EINVAL)?;
+    const LARGEST: u64 = i64::MAX as u64;
+    if bytes == 0 || bytes > LARGEST || offset > LARGEST {
+        return Err(EINVAL);
+    }
+    let end = offset + bytes;
     match (&file.inode.body, mode) {
+        (Body::Regular(_), _) if end > LARGEST => Err(EFBIG),
         (Body::Regular(content), 0 | KEEP_SIZE) => {
             super::lengths::allocate(content, offset..end, mode == KEEP_SIZE).map(|()| 0)
         }
@@ -371,8 +374,9 @@ fn pipe2(call: &mut Call) -> Answer {
         let given = call.process().files.with(|files| files.add(0, Descriptor { file, closes_on_exec }));
         given.map(|given| *number = Some(given))
     });
-    let mut places = (to..).step_by(4).zip(numbers.iter().flatten());
-    let written = given.and_then(|()| places.try_for_each(|(at, number)| copies::write_half(at, *number as u32)));
+    let written = given.and_then(|()| copies::places(to, 4, numbers.len())).and_then(|places| {
+        places.zip(numbers.iter().flatten()).try_for_each(|(at, number)| copies::write_half(at, *number as u32))
+    });
     if written.is_err() {
         for number in numbers.into_iter().flatten() {
             // Another thread may have closed it, and opened something else.

@@ -94,7 +94,7 @@ fn list(file: &File, to: u64, room: u64, place: &mut u64) -> Answer {
         }
         for (number, kind, name) in some {
             let bytes = (19 + name.len() as u64 + 1).next_multiple_of(8);
-            is_full = at + bytes > to + u64::from(room as u32);
+            is_full = at.wrapping_sub(to) + bytes > u64::from(room as u32);
             if is_full && position == first {
                 return Err(EINVAL);
             }

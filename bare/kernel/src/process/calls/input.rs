@@ -69,13 +69,13 @@ pub(super) fn read_at(file: &File, to: u64, bytes: u64, offset: Option<u64>, wai
     if !file.can_read() {
         return Err(EBADF);
     }
-    let bytes = check_range(to, bytes, offset)?;
+    let (asked, bytes) = (bytes, check_range(to, bytes, offset)?);
     match &file.inode.body {
         Body::Folder(_) => Err(EISDIR),
         Body::Secret(_) => Err(EINVAL),
         Body::Pipe(pipe) => piping::read(pipe, to, bytes, waits && file.flags() & O_NONBLOCK == 0),
         Body::Device(device) => give(to, bytes, |part| device.read(part)),
-        Body::Regular(content) => regular::read(file, content, &[[to, bytes]], offset),
+        Body::Regular(content) => regular::read(file, content, &[[to, asked]], offset),
         Body::Made(made) if made.kind() == crate::files::inode::S_IFDIR => Err(EISDIR),
         Body::Made(made) => positioned(file, offset, |at| {
             if let Some(part) = made.part(at, bytes.min(PAGEMAP_PART)) {
@@ -146,7 +146,7 @@ pub(super) fn write_at(call: &Call, file: &File, from: u64, bytes: u64, offset: 
     if !file.can_write() {
         return Err(EBADF);
     }
-    let bytes = check_range(from, bytes, offset)?;
+    let (asked, bytes) = (bytes, check_range(from, bytes, offset)?);
     match &file.inode.body {
         Body::Secret(_) => Err(EINVAL),
         Body::Pipe(pipe) => {
@@ -173,7 +173,7 @@ pub(super) fn write_at(call: &Call, file: &File, from: u64, bytes: u64, offset: 
             }
             Ok(done)
         }
-        Body::Regular(content) => regular::write(call, file, content, &[[from, bytes]], (offset, false)),
+        Body::Regular(content) => regular::write(call, file, content, &[[from, asked]], (offset, false)),
         Body::Made(made) if made.is_memory() => positioned(file, offset, |at| {
             let mut part = [0; PART];
             let part = &mut part[..bytes.min(PART as u64) as usize];

@@ -29,6 +29,7 @@ const MOST_BUFFERS: u64 = 1024;
 /// The buffers of a list, all of which are looked at before anything is done.
 fn buffers(call: &Call) -> Result<Vec<[u64; 2]>, Errno> {
     let [_, list, count, ..] = call.arguments;
+    let count = u64::from(count as u32);
     if count > MOST_BUFFERS {
         return Err(EINVAL);
     }
@@ -39,6 +40,7 @@ fn buffers(call: &Call) -> Result<Vec<[u64; 2]>, Errno> {
     if all.iter().any(|[_, bytes]| *bytes > i64::MAX as u64) {
         return Err(EINVAL);
     }
+    all.iter().try_for_each(|[address, bytes]| copies::check(*address, *bytes as usize))?;
     Ok(all)
 }
 

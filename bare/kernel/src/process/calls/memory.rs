@@ -254,18 +254,18 @@ fn mprotect(call: &mut Call) -> Answer {
     call.process().space().protect(start, bytes, rights(protection)).map(|()| 0).map_err(Errno::from)
 }
 
-/// From the start of the stack on that holds `start`. Nothing grows upwards.
+/// From the start on of the first stack that a range meets. Nothing grows upwards.
 fn protect_stack(call: &Call, start: u64, bytes: u64, protection: u64) -> Answer {
-    let space = call.process().space();
-    let mut found = Err(ENOMEM);
+    let (space, end) = (call.process().space(), start.saturating_add(bytes));
+    let mut found = None;
     space.areas(&mut |area| {
-        if area.range().contains(&start) {
+        if found.is_none() && start < area.end && area.start < end {
             let grows = area.flags.contains(AreaFlags::GROWS_DOWN) && protection & PROT_GROWSDOWN != 0;
-            found = if grows { Ok(area.start) } else { Err(EINVAL) };
+            found = Some(if grows { Ok(area.start) } else { Err(EINVAL) });
         }
     });
-    let first = found?;
-    space.protect(first, bytes.saturating_add(start - first), rights(protection)).map(|()| 0).map_err(Errno::from)
+    let first = found.unwrap_or(Err(ENOMEM))?;
+    space.protect(first, end - first, rights(protection)).map(|()| 0).map_err(Errno::from)
 }
 
 fn memfd_create(call: &mut Call) -> Answer {

@@ -2,7 +2,7 @@
 
 use crate::fallible::Arc;
 
-use super::amounts::{MOST_BYTES, PART, check_file_limit};
+use super::amounts::{MOST_BYTES, PART, check_file_limit, check_position};
 use super::input::file;
 use super::piping::How;
 use super::{Call, Row, piping};
@@ -132,6 +132,7 @@ fn sendfile(call: &mut Call) -> Answer {
         return Err(EINVAL);
     }
     let place = At::read(&to, 0)?;
+    [at.offset, place.offset].into_iter().try_for_each(|offset| check_position(offset, bytes))?;
     let done = in_parts(bytes.min(MOST_BYTES), |done, part| {
         let count = fetch(&from, at.offset + done, part)?;
         match &to.inode.body {

@@ -5,7 +5,7 @@
 //! ```
 
 use super::Call;
-use super::amounts::{MOST_BYTES, check_file_limit, check_range};
+use super::amounts::{MOST_BYTES, check_file_limit, check_position, check_range};
 use crate::facts::page_size;
 use crate::files::content::Content;
 use crate::files::open::{File, O_APPEND};
@@ -30,6 +30,11 @@ fn positioned(file: &File, offset: Option<u64>, body: impl FnOnce(u64) -> Result
     })
 }
 
+/// Bytes of all buffers.
+fn sum(buffers: &[Buffer]) -> u64 {
+    buffers.iter().fold(0, |sum, [_, bytes]| sum.saturating_add(*bytes))
+}
+
 /// Gives `each` buffer after buffer, at most `most` bytes, with how many were done before, until one is not done as a whole.
 fn for_each(buffers: &[Buffer], most: u64, mut each: impl FnMut(Buffer, u64) -> Answer) -> Answer {
     let mut done = 0;
@@ -52,6 +57,7 @@ fn for_each(buffers: &[Buffer], most: u64, mut each: impl FnMut(Buffer, u64) -> 
 /// Reads at `offset`, or where the file stands.
 pub(super) fn read(file: &File, content: &Content, buffers: &[Buffer], offset: Option<u64>) -> Answer {
     positioned(file, offset, |start| {
+        check_position(start, sum(buffers))?;
         let done = for_each(buffers, MOST_BYTES, |[to, bytes], done| {
             check_range(to, bytes, Some(start + done))?;
             read_part(content, start + done, [to, bytes])
@@ -82,8 +88,10 @@ pub(super) fn write(
     buffers: &[Buffer],
     (offset, appends): (Option<u64>, bool),
 ) -> Answer {
-    let all = buffers.iter().fold(0u64, |sum, [_, bytes]| sum.saturating_add(*bytes)).min(MOST_BYTES);
+    let asked = sum(buffers);
+    let all = asked.min(MOST_BYTES);
     positioned(file, offset, |at| {
+        check_position(at, asked)?;
         content.alone(|| {
             let start = if appends || file.flags() & O_APPEND != 0 { content.bytes() } else { at };
             content.check_seals(start.saturating_add(all), true)?;

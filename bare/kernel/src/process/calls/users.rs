@@ -82,7 +82,7 @@ fn getgroups(call: &mut Call) -> Answer {
         if room < groups.len() {
             return Err(EINVAL);
         }
-        (to..).step_by(4).zip(groups).try_for_each(|(at, group)| copies::write_half(at, *group))?;
+        copies::places(to, 4, groups.len())?.zip(groups).try_for_each(|(at, group)| copies::write_half(at, *group))?;
     }
     Ok(groups.map_or(0, |groups| groups.len()) as u64)
 }

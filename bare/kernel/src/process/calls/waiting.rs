@@ -114,6 +114,7 @@ fn finish(call: &Call, time: u64, until: Option<u64>, answer: Answer) -> Answer 
 
 fn ppoll(call: &mut Call) -> Answer {
     let [list, count, time, set, bytes, _] = call.arguments;
+    let count = u64::from(count as u32);
     if count > MOST {
         return Err(EINVAL);
     }

@@ -1,0 +1,215 @@
+//! Sizes, offsets, lists and times at the bounds of all numbers. A line holds the answers for one bound after the other, and names a bound only
+//! where the answer changes.
+
+use libc::*;
+use programs::bounds::{PAGES, done, numbers, places, sweep, write_word};
+use programs::memory::{file, pages};
+use programs::{call, in_child, page};
+
+fn main() {
+    let base = pages(PAGES);
+    in_child("files", || files(base));
+    in_child("lists", || lists(base));
+    in_child("locks", || locks(base));
+    in_child("times", || times(base));
+}
+
+/// Sizes and offsets of files.
+fn files(base: u64) {
+    let number = file(4 * page()) as u64;
+    let bounds = numbers();
+    for (what, which) in [("read", SYS_read), ("write", SYS_write)] {
+        sweep(&format!("{what} of so many"), &bounds, |bytes| {
+            call(SYS_lseek, &[number, 0, 0]).expect("a file");
+            done(call(which, &[number, base, bytes]))
+        });
+        sweep(&format!("{what} at so high an address"), &places(base), |at| {
+            call(SYS_lseek, &[number, 0, 0]).expect("a file");
+            Some(call(which, &[number, at, 8]))
+        });
+    }
+    for (name, bytes) in
+        bounds.iter().filter(|(name, _)| ["0", "1", "P", "2^31", "2^63-P", "-P", "-1"].contains(&name.as_str()))
+    {
+        sweep(&format!("pread64 of {name} from"), &bounds, |at| Some(call(SYS_pread64, &[number, base, *bytes, at])));
+    }
+    sweep("pwrite64 of none at", &bounds, |at| Some(call(SYS_pwrite64, &[number, base, 0, at])));
+    // SEEK_DATA passes over the very last pages on Linux.
+    let is_written = |at: u64| (1 << 62..=(1 << 62) + page()).contains(&at) || at > i64::MAX as u64 - 8;
+    sweep("pwrite64 at", &bounds, |at| is_written(at).then(|| call(SYS_pwrite64, &[number, base, 8, at])));
+    for whence in 0..6 {
+        sweep(&format!("lseek {whence}"), &bounds, |at| {
+            call(SYS_lseek, &[number, 8, 0]).expect("a file");
+            Some(call(SYS_lseek, &[number, at, whence]))
+        });
+        call(SYS_lseek, &[number, i64::MAX as u64, 0]).err();
+        sweep(&format!("lseek {whence} from the largest"), &bounds, |at| done(call(SYS_lseek, &[number, at, whence])));
+    }
+    sweep("read from the largest offset", &bounds, |bytes| {
+        call(SYS_lseek, &[number, i64::MAX as u64, 0]).err();
+        done(call(SYS_read, &[number, base, bytes]))
+    });
+    sweep("ftruncate", &bounds, |bytes| {
+        (!(1 << 33..=1 << 62).contains(&bytes)).then(|| call(SYS_ftruncate, &[number, bytes]))
+    });
+    call(SYS_ftruncate, &[number, 4 * page()]).expect("a file");
+    for (name, at) in &bounds {
+        sweep(&format!("fallocate from {name}"), &bounds, |bytes| {
+            let is_large = at.checked_add(bytes).is_some_and(|end| end > 1 << 22 && end < 1 << 63);
+            (!is_large).then(|| call(SYS_fallocate, &[number, 0, *at, bytes]))
+        });
+        sweep(&format!("holes from {name}"), &bounds, |bytes| Some(call(SYS_fallocate, &[number, 3, *at, bytes])));
+        sweep(&format!("fadvise64 from {name}"), &bounds, |bytes| Some(call(SYS_fadvise64, &[number, *at, bytes, 3])));
+    }
+    let (other, at) = (file(0) as u64, base + 8);
+    for which in [SYS_sendfile, SYS_copy_file_range] {
+        sweep(&format!("bytes from an offset, {which}"), &bounds, |offset| {
+            // Linux takes what lies just before 0 for a sum that is too large, one of the two calls alone.
+            if offset > 1 << 63 {
+                return None;
+            }
+            write_word(at, offset);
+            let arguments =
+                if which == SYS_sendfile { [other, number, at, 8, 0, 0] } else { [number, at, other, 0, 8, 0] };
+            Some(call(which, &arguments))
+        });
+        sweep(&format!("so many bytes, {which}"), &bounds, |bytes| {
+            write_word(at, 0);
+            call(SYS_lseek, &[other, 0, 0]).expect("a file");
+            let arguments =
+                if which == SYS_sendfile { [other, number, at, bytes, 0, 0] } else { [number, at, other, 0, bytes, 0] };
+            done(call(which, &arguments))
+        });
+    }
+    sweep("descriptors", &bounds, |number| done(call(SYS_fcntl, &[number, F_GETFD as u64])));
+    sweep("a descriptor from", &bounds, |least| done(call(SYS_fcntl, &[number, F_DUPFD as u64, least])));
+}
+
+/// Lists of buffers, of words and of files.
+fn lists(base: u64) {
+    let number = file(4 * page()) as u64;
+    let (bounds, list) = (numbers(), base + page());
+    for (what, which) in
+        [("readv", SYS_readv), ("writev", SYS_writev), ("preadv", SYS_preadv), ("pwritev", SYS_pwritev)]
+    {
+        let once = |first: [u64; 2], second: [u64; 2]| {
+            [first[0], first[1], second[0], second[1]]
+                .iter()
+                .zip((list..).step_by(8))
+                .for_each(|(word, at)| write_word(at, *word));
+            call(SYS_lseek, &[number, 0, 0]).expect("a file");
+            call(which, &[number, list, 2, 0, 0])
+        };
+        sweep(&format!("{what}, the first size"), &bounds, |bytes| done(once([base, bytes], [base, 8])));
+        sweep(&format!("{what}, the second size"), &bounds, |bytes| done(once([base, 8], [base, bytes])));
+        sweep(&format!("{what}, the first address"), &places(base), |at| done(once([at, 8], [base, 8])));
+        sweep(&format!("{what}, the second address"), &places(base), |at| done(once([base, 8], [at, 8])));
+        sweep(&format!("{what}, the list"), &numbers(), |at| done(call(which, &[number, at, 2, 0, 0])));
+        sweep(&format!("{what}, so many"), &bounds, |count| {
+            (0..PAGES * page() / 2 / 8).for_each(|word| write_word(base + 8 * page() + 8 * word, 0));
+            done(call(which, &[number, base + 8 * page(), count, 0, 0]))
+        });
+        if which == SYS_preadv || which == SYS_pwritev {
+            once([base, 8], [base, 8]).expect("two buffers");
+            sweep(&format!("{what}, the offset"), &bounds, |at| {
+                (which == SYS_preadv || at >= 1 << 62).then(|| done(call(which, &[number, list, 2, at, 0])))?
+            });
+        }
+    }
+    let zero = base + 2 * page();
+    (0..4).for_each(|word| write_word(zero + 8 * word, 0));
+    sweep("ppoll, the list", &numbers(), |at| done(call(SYS_ppoll, &[at, 1, zero, 0, 0])));
+    sweep("ppoll, so many", &bounds, |count| {
+        (count <= 1 || count > 1 << 31).then(|| done(call(SYS_ppoll, &[base + 8 * page(), count, zero, 0, 0])))?
+    });
+    sweep("pselect6, a set", &numbers(), |at| done(call(SYS_pselect6, &[64, at, 0, 0, zero, 0])));
+    sweep("pselect6, the time", &numbers(), |at| (at != 0).then(|| done(call(SYS_pselect6, &[0, 0, 0, 0, at, 0])))?);
+    let pipes = base + 3 * page();
+    call(SYS_pipe2, &[pipes, O_NONBLOCK as u64]).expect("a pipe");
+    let ends: [u64; 2] = [0, 4].map(|at| u64::from(programs::peek(pipes + at)));
+    sweep("a pipe's room", &bounds, |room| {
+        (room > 1 << 31).then(|| done(call(SYS_fcntl, &[ends[0], F_SETPIPE_SZ as u64, room])))?
+    });
+    sweep("into a pipe", &bounds, |bytes| done(call(SYS_write, &[ends[1], base, bytes])));
+    sweep("out of a pipe", &bounds, |bytes| done(call(SYS_read, &[ends[0], base, bytes])));
+    sweep("spliced into a pipe", &bounds, |bytes| done(call(SYS_splice, &[number, 0, ends[1], 0, bytes, 2])));
+}
+
+/// Locks of parts of files.
+fn locks(base: u64) {
+    let (number, bounds) = (file(page()) as u64, numbers());
+    for whence in 0..3 {
+        for (name, start) in &bounds {
+            sweep(&format!("a lock of {whence} from {name}"), &bounds, |bytes| {
+                write_word(base, whence << 16 | 1);
+                [*start, bytes, 0].iter().zip((base + 8..).step_by(8)).for_each(|(word, at)| write_word(at, *word));
+                done(call(SYS_fcntl, &[number, F_SETLK as u64, base]))
+            });
+        }
+    }
+}
+
+/// Times, as points that are over and as lengths that are not waited for.
+fn times(base: u64) {
+    let (at, bounds) = (base + 64, numbers());
+    let time = |words: [u64; 4]| words.iter().zip((at..).step_by(8)).for_each(|(word, at)| write_word(at, *word));
+    // A child is given up that sleeps: what is refused is refused at once.
+    let is_point = |seconds: u64| seconds == 0 || seconds >= 1 << 63;
+    sweep("clock_nanosleep, seconds", &bounds, |seconds| {
+        time([seconds, 0, 0, 0]);
+        is_point(seconds).then(|| call(SYS_clock_nanosleep, &[1, 1, at, 0]))
+    });
+    sweep("clock_nanosleep, parts", &bounds, |part| {
+        time([0, part, 0, 0]);
+        Some(call(SYS_clock_nanosleep, &[1, 1, at, 0]))
+    });
+    sweep("futex, seconds", &bounds, |seconds| {
+        time([seconds, 0, 0, 0]);
+        is_point(seconds).then(|| call(SYS_futex, &[base, 128, 1, at, 0, 0]))
+    });
+    sweep("futex, parts", &bounds, |part| {
+        time([0, part, 0, 0]);
+        Some(call(SYS_futex, &[base, 128 | 9, 7, at, 0, 1]))
+    });
+    for part in 0..4 {
+        let set = |value: u64| {
+            let mut words = [0; 4];
+            words[part] = value;
+            time(words);
+        };
+        sweep(&format!("setitimer, word {part}"), &bounds, |value| {
+            // What comes at once would end the program.
+            set(value);
+            (part < 2 || value >= 1 << 32 || value == 0).then(|| call(SYS_setitimer, &[0, at, 0]))
+        });
+        set(0);
+        call(SYS_setitimer, &[0, at, 0]).expect("no timer");
+    }
+    write_word(base + 16, 0);
+    write_word(base + 24, 1 << 32);
+    call(SYS_timer_create, &[1, base + 16, base]).expect("a timer");
+    let timer = u64::from(programs::peek(base));
+    for flags in [0, 1] {
+        for part in 0..4 {
+            sweep(&format!("timer_settime {flags}, word {part}"), &bounds, |value| {
+                let mut words = [0; 4];
+                words[part] = value;
+                time(words);
+                let answer = call(SYS_timer_settime, &[timer, flags, at, 0]);
+                call(SYS_timer_gettime, &[timer, base + 1024]).expect("a timer");
+                Some(answer)
+            });
+        }
+    }
+    sweep("clock_settime, parts", &bounds, |part| {
+        time([0, part, 0, 0]);
+        (part >= 1_000_000_000).then(|| call(SYS_clock_settime, &[0, at]))
+    });
+    sweep("clocks", &bounds, |clock| {
+        (clock as i32 > 16 || (clock as i32) < 0).then(|| done(call(SYS_clock_gettime, &[clock, base])))?
+    });
+    sweep("utimensat, seconds", &bounds, |seconds| {
+        time([seconds, 0, seconds, 0]);
+        Some(call(SYS_utimensat, &[file(0) as u64, 0, at, 0]))
+    });
+}
