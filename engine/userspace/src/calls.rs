@@ -92,8 +92,9 @@ impl<E: Embedder> AddressSpace<E> {
     pub fn remap(&self, start: u64, old_bytes: u64, bytes: u64, moves: Move, keeps: bool) -> Result<u64, Error> {
         let (old_bytes, bytes) = (round_up::<E::Granule>(old_bytes), round_up::<E::Granule>(bytes));
         let (Ok(old_bytes), Ok(bytes)) = (old_bytes, bytes) else { return Err(Error::Invalid) };
-        // Behind this check, an address of the space plus the new size is below 2^64.
-        let is_no_size = bytes == 0 || bytes > self.shape().highest;
+        // With a target, a size beyond the address space is invalid; without one, there is no memory for it.
+        let has_target = keeps || matches!(moves, Move::To(_) | Move::Near(_));
+        let is_no_size = bytes == 0 || has_target && bytes > self.shape().highest;
         let keeps_wrongly = keeps && (moves == Move::Never || bytes != old_bytes);
         if is_no_size || keeps_wrongly || !is_page::<E::Granule>(start) {
             return Err(Error::Invalid);

@@ -98,6 +98,10 @@ impl<E: Embedder> State<E> {
         if old_bytes == 0 && !area.is_shared() {
             return Err(Error::Invalid.into());
         }
+        // Behind this check, an address of the space plus the new size is below 2^64.
+        if bytes > editing.shape.highest {
+            return Err(Error::NoMemory.into());
+        }
         let area = area.clone();
         if let Backing::File { offset, .. } = &area.backing {
             let end = offset.checked_add(kept.start - area.start).and_then(|offset| offset.checked_add(bytes));

@@ -47,17 +47,24 @@ fn a_size_beyond_all_addresses_is_refused_and_changes_nothing() {
     let kernel = Kernel::<Granule4K>::new();
     let (space, highest) = (mapped(&kernel, 2), kernel.space().shape().highest);
     write(&space, BASE, 7).unwrap();
-    let is_refused = |old: u64, new: u64, error: Error| {
-        for moves in [Move::Never, Move::May, Move::To(FAR), Move::Near(FAR)] {
+    let is_refused = |old: u64, new: u64, without_target: Error| {
+        let (never, may) = ((Move::Never, without_target), (Move::May, without_target));
+        for (moves, error) in [never, may, (Move::To(FAR), Error::Invalid), (Move::Near(FAR), Error::Invalid)] {
             assert_eq!(space.remap(BASE, old, new, moves, false), Err(error), "{old:#x}, {new:#x}, {moves:?}");
             assert_eq!(maps(&space, BASE), [(0, 2, RW)]);
         }
     };
     let below = |bytes: u64| 0_u64.wrapping_sub(bytes);
     let sizes = [highest + PAGE, 10 * highest, 1 << 63, (1 << 63) - PAGE, (1 << 63) + PAGE, below(BASE), below(PAGE)];
-    for new in sizes.into_iter().chain([0, below(2 * PAGE), below(1)]) {
-        is_refused(PAGE, new, Error::Invalid);
-        is_refused(2 * PAGE, new, Error::Invalid);
+    for (old, new) in sizes.into_iter().chain([below(2 * PAGE)]).flat_map(|new| [(PAGE, new), (2 * PAGE, new)]) {
+        is_refused(old, new, Error::NoMemory);
+        assert_eq!(space.remap(BASE, new, new, Move::May, true), Err(Error::Invalid), "{new:#x}");
+        assert_eq!(space.remap(FAR, old, new, Move::May, false), Err(Error::BadAddress), "{new:#x}");
+        assert_eq!(space.remap(BASE, 3 * PAGE, new, Move::May, false), Err(Error::BadAddress), "{new:#x}");
+        assert_eq!(space.remap(BASE, 0, new, Move::May, false), Err(Error::Invalid), "{new:#x}");
+    }
+    for (old, new) in [0, below(1)].into_iter().flat_map(|new| [(PAGE, new), (2 * PAGE, new)]) {
+        is_refused(old, new, Error::Invalid);
     }
     for old in sizes.into_iter().chain([highest - BASE + PAGE, below(BASE + PAGE), below(BASE) + PAGE]) {
         is_refused(old, PAGE, Error::Invalid);
