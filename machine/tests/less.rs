@@ -355,3 +355,30 @@ fn a_range_with_ds_begins_elsewhere() {
         assert_eq!(is_reached(at_el2, ALLE2IS, Opcode::new(4, 8, 2, 1), 1 << 46 | 1), ds == 1);
     }
 }
+
+/// Stores without a barrier are over once a later one of another CPU in the same place is finished, be it to what is a table by then: whoever
+/// links a table links no such store. One that came later, or over which none is finished, counts.
+#[test]
+fn a_finished_store_is_over_what_others_stored_before() {
+    let table = L3 + 0x1000;
+    let rules_after = |steps: &[&str]| {
+        let mut machine = el1(2, Features::full(3));
+        for step in steps {
+            match *step {
+                "first" => machine.store(1, table, PAGE | PA),
+                "over" => machine.store(0, table, PAGE | PA | RO),
+                "finish" => machine.barrier(0, ISHST),
+                _ => machine.store(0, L2 + 8, table | TABLE),
+            }
+        }
+        // An empty one.
+        machine.store(1, L2 + 16, (L3 + 0x2000) | TABLE);
+        rules(&machine)
+    };
+    for steps in [&["first", "over", "finish", "link"][..], &["first", "link", "over", "finish"]] {
+        assert_eq!(rules_after(steps), [], "{steps:?}");
+    }
+    for steps in [&["over", "first", "finish", "link"][..], &["first", "link", "finish"], &["first", "link", "over"]] {
+        assert_eq!(rules_after(steps), [Rule::NotVisible], "{steps:?}");
+    }
+}

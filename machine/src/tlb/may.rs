@@ -28,13 +28,15 @@ use crate::memory::Memory;
 pub(crate) struct Unseen {
     /// Whose walkers may miss it.
     pub(crate) cpus: Cpus,
+    /// CPUs that have stored over it.
+    pub(crate) over: Cpus,
     /// The event at which its CPU gave a lock away behind it.
     pub(crate) settled: Option<u64>,
 }
 
 impl Hash for Unseen {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.cpus, self.settled.is_some()).hash(state);
+        (self.cpus, self.over, self.settled.is_some()).hash(state);
     }
 }
 

@@ -28,9 +28,10 @@ impl May {
     /// `cpu` stores `value` to `word`. Until it finishes the store, every walker may see the old value or the new.
     pub(crate) fn store(&mut self, cpu: u8, word: u64, value: u64) {
         let old = self.memory.word(word);
+        self.store_over(cpu, word);
         if self.index.is_plain(word) && self.visible.old(word).is_empty() {
             if old != value {
-                let unseen = Unseen { cpus: !0, settled: None };
+                let unseen = Unseen { cpus: !0, over: 0, settled: None };
                 self.loose.entry((cpu, word)).or_insert((old, unseen)).1 = unseen;
             }
             self.memory.set_word(word, value);
@@ -42,6 +43,15 @@ impl May {
         self.forget_word(word, &[old, value]);
         for place in self.places_of(word).iter() {
             self.index_value((place.space, place.level, word), value, place.start, Hierarchy::default());
+        }
+    }
+
+    /// `cpu` stores over what others stored to `word` when it was of no table: once it has finished that, they have too.
+    fn store_over(&mut self, cpu: u8, word: u64) {
+        let last = [self.loose.keys().next_back(), self.unseen.keys().next_back()].into_iter().flatten().max();
+        for key in (0..=last.map_or(0, |key| key.0)).filter(|other| *other != cpu).map(|other| (other, word)) {
+            let loose = self.loose.get_mut(&key).map(|(_, unseen)| unseen);
+            loose.into_iter().chain(self.unseen.get_mut(&key)).for_each(|it| it.over |= 1 << cpu);
         }
     }
 
@@ -166,7 +176,7 @@ impl May {
 
     /// A DSB of `cpu` makes its stores visible to `walkers`.
     pub(crate) fn finish_stores(&mut self, cpu: u8, walkers: Cpus, event: u64) {
-        self.show(walkers, |by, _| by == cpu);
+        self.show(walkers, |by, unseen| by == cpu || unseen.over >> cpu & 1 == 1);
         for word in self.visible.unfinished_by(cpu) {
             let origin = Origin { event, cpu, word: Some(word) };
             self.hide_old(origin, word, self.visible.newest_by(cpu, word), walkers);
@@ -264,9 +274,10 @@ impl May {
 
     /// A DSB has made what a CPU stored to memory that is no table yet visible to `walkers`.
     fn show(&mut self, walkers: Cpus, is_shown: impl Fn(u8, &Unseen) -> bool) {
-        for (key, (_, unseen)) in &mut self.loose {
+        self.loose.retain(|key, (_, unseen)| {
             unseen.cpus &= if is_shown(key.0, unseen) { !walkers } else { !0 };
-        }
+            unseen.cpus != 0
+        });
         self.unseen.retain(|key, unseen| {
             unseen.cpus &= if is_shown(key.0, unseen) { !walkers } else { !0 };
             unseen.cpus != 0
