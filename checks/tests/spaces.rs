@@ -16,6 +16,7 @@ fn cpus_fault_fork_protect_and_unmap_against_each_other() {
     let (faults, atomics) = (count(|ran| ran.done.faults), count(|ran| ran.done.atomics));
     assert!(faults > RUNS, "{faults} faults in {} events", count(|ran| ran.events));
     assert!(atomics > RUNS / 16, "{atomics} atomics");
+    assert!(count(|ran| ran.done.moved) > RUNS / 4, "moves");
     assert!(count(|ran| ran.folios) > RUNS / 8, "folios");
     assert!(count(|ran| ran.zeros) > RUNS / 16, "blocks of zeros");
 }

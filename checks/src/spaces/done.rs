@@ -15,6 +15,8 @@ pub struct Done {
     pub given: u64,
     /// Forks of groups.
     pub forked: u64,
+    /// Pages that moved away, and back.
+    pub moved: u64,
     /// Pages that were written, and looked for once memory was short.
     pub kept: u64,
 }
@@ -30,6 +32,7 @@ impl Done {
             ended: self.ended + other.ended,
             given: self.given + other.given,
             forked: self.forked + other.forked,
+            moved: self.moved + other.moved,
             kept: self.kept + other.kept,
         }
     }

@@ -13,7 +13,7 @@ use machine::seed::Seed;
 use machine::syndrome::{AccessKind, FaultKind};
 use pagetable::{El1, View};
 use userspace::{
-    Access, AddressSpace, Advice, AreaFlags, Asids, Embedder, Kind, Numbers, Place, Request, Rights, Source,
+    Access, AddressSpace, Advice, AreaFlags, Asids, Embedder, Kind, Move, Numbers, Place, Request, Rights, Source,
 };
 use vmsa::{Granule, Maintenance, Meaning, TlbiOp, maintenance};
 
@@ -63,7 +63,7 @@ impl<'s, G: Granule> Program<'s, G> {
         // What lies side by side is of the area around, so that a folio may come.
         self.map(cpu, if self.has_folios() { OWN - 1 } else { 0 }..OWN);
         for _ in 0..orders.calls {
-            let (call, page) = (self.seed.below(13), self.seed.below(OWN));
+            let (call, page) = (self.seed.below(14), self.seed.below(OWN));
             // Forks and MADV_DONTNEED, which a group is to meet more often.
             let call = if orders.groups.is_some() && self.seed.one_in(3) { 4 + self.seed.below(2) } else { call };
             self.had_group = self.has_group();
@@ -149,6 +149,7 @@ impl<'s, G: Granule> Program<'s, G> {
                 let advice = *self.seed.pick(&[Advice::DontNeed, Advice::Free, Advice::Cold]);
                 let _ = self.space.advise(Self::at(0, 0), G::SIZE_BYTES << 4, advice);
             }
+            8 => self.move_away(cpu, page),
             _ => {
                 let whose = self.seed.index(self.parameters.cpus);
                 let kind = *self.seed.pick(&[Kind::Write, Kind::Write, Kind::Read]);
@@ -169,6 +170,23 @@ impl<'s, G: Granule> Program<'s, G> {
             };
             self.expect("map", self.space.map(request).is_ok());
         }
+    }
+
+    /// A page, or all that lie side by side, move to a table of their own, in step with where they were or not, are written there, and move back.
+    fn move_away(&mut self, cpu: usize, page: u64) {
+        let pages = if page == 0 { 0..OWN - 1 } else { page..page + 1 };
+        let bytes = (pages.end - pages.start) * G::SIZE_BYTES;
+        let beside = self.seed.below(2) * G::SIZE_BYTES;
+        let (here, there) = (
+            Self::at(cpu, pages.start),
+            Self::at(cpu, 0) + beside + (8 + cpu as u64) * G::SIZE_BYTES * G::ENTRIES as u64,
+        );
+        for (from, to) in [(here, there), (there, here)] {
+            self.expect("move", self.space.remap(from, bytes, bytes, Move::To(to), false) == Ok(to));
+            (from..from + bytes).step_by(G::SIZE_BYTES as usize).for_each(|page| self.revoked(page, Permissions::NONE));
+            self.access(self.space, to, Kind::Write);
+        }
+        self.done.moved += 1;
     }
 
     fn has_folios(&self) -> bool {
@@ -226,12 +244,11 @@ impl<'s, G: Granule> Program<'s, G> {
     fn fork(&mut self, cpu: usize) {
         self.board.step(|turn, _| turn.forks += 1);
         Board::set_forking(true);
-        let child = self.space.fork();
+        // It ends where nothing has failed: who gives up meanwhile makes no more calls.
+        let child = self.space.fork().map(ManuallyDrop::new);
         Board::set_forking(false);
         self.board.step(|turn, _| turn.forks -= 1);
         let Ok(child) = child else { return self.expect("fork", false) };
-        // It ends where nothing has failed: who gives up meanwhile makes no more calls.
-        let child = ManuallyDrop::new(child);
         self.switch(cpu, Some(&child));
         for _ in 0..1 + self.seed.below(3) {
             let (whose, page) = (self.seed.index(self.parameters.cpus), self.seed.below(OWN));
