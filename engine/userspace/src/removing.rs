@@ -14,7 +14,7 @@ use vmsa::{Geometry, Granule, Level, Meaning};
 use crate::embedder::Embedder;
 use crate::error::Short;
 use crate::shape::{Leaf, Note};
-use crate::state::{DOOMED, Editing, State, Table, portion_of_tables};
+use crate::state::{Editing, State, Table, portion_of_tables};
 
 impl<E: Embedder> State<E> {
     /// Unmaps the pages of a range. Tables that came free go into `supply`. After an error nothing has changed.
@@ -54,7 +54,9 @@ impl<E: Embedder> State<E> {
                 return ControlFlow::Continue(());
             }
             // Pages of one leaf lead on from each other, so that it never ends between them.
-            let (is_full, more) = (doomed.len() == DOOMED, (count as u64) << (entry.shift - E::Granule::SHIFT));
+            // By its room, which `State` reserves: the compiler then leaves no way to a list that grows.
+            let is_full = doomed.len() == doomed.capacity();
+            let more = (count as u64) << (entry.shift - E::Granule::SHIFT);
             match doomed.last_mut() {
                 Some((first, pages)) if *first + (*pages << E::Granule::SHIFT) == frame => *pages += more,
                 _ if is_full => return ControlFlow::Break(entry.input.into()),

@@ -18,7 +18,7 @@ use crate::resident::Resident;
 use crate::shape::{Leaf, Shape};
 
 /// Runs of frames that wait for the TLBs at once.
-pub(crate) const DOOMED: usize = 512;
+const DOOMED: usize = 512;
 
 /// Descriptors of one portion of a step: between two, others have their turn.
 const PORTION: u64 = 1 << 16;

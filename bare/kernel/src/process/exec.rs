@@ -326,7 +326,7 @@ fn fill(space: &dyn Space, found: &Found, bias: u64, frame: &mut Frame) -> Resul
         words.try_push(0)?;
     }
     let auxiliary = auxiliary(&found.program, bias, [path, platform, random]);
-    words.try_extend_from(auxiliary.as_flattened())?;
+    words.try_extend(auxiliary.as_flattened().iter().copied())?;
     let start = (random - 8 * words.len() as u64) & !15;
     copies::write_words(start, &words)?;
     *frame = Frame { return_address: found.program.entry + bias, stack_pointer: start, ..Frame::default() };
