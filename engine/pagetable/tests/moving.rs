@@ -182,14 +182,14 @@ fn tlbs_forget_before_anything_is_valid_again() {
 #[test]
 fn marks_move_with_the_pages() {
     let regime = El1 { hardware_updates: HardwareUpdates::DirtyState, ..KERNEL };
-    let clean = DATA - Stage1Attributes::AF | Stage1Attributes::DBM | Stage1Attributes::READ_ONLY;
+    let clean = (DATA - Stage1Attributes::AF) | Stage1Attributes::DBM | Stage1Attributes::READ_ONLY;
     for (bytes, beside) in [(PAGE, PAGE), (16 * PAGE, 0), (16 * PAGE, PAGE), (2 * MIB, 0), (2 * MIB, PAGE)] {
         let memory = Memory::new();
         let from = range(2 * MIB, bytes);
         let to = PhysAddr::new(4 * GIB);
         let setup = [Change::Map { from: from.clone(), to, attributes: clean, largest: LeafSize::LARGEST }];
         let mut table = live::<Granule4K, _>(&memory, (39, Layout::Bits48), regime, &setup);
-        let marked = table.view().path(VirtAddr::new(2 * MIB + (bytes / 2 & !(PAGE - 1)))).last().unwrap();
+        let marked = table.view().path(VirtAddr::new(2 * MIB + ((bytes / 2) & !(PAGE - 1)))).last().unwrap();
         let bits = (marked.descriptor.bits() | Stage1Attributes::AF.bits()) & !Stage1Attributes::READ_ONLY.bits();
         memory.store(marked.slot, Descriptor::new(bits));
         moves(&mut table, &memory, from, 64 * MIB + beside).unwrap();

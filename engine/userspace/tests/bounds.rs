@@ -34,7 +34,7 @@ impl<G: Granule> World<G> {
         kernel.0.folio_order.set(order);
         kernel.0.tolerates.set(tolerates);
         let space = kernel.try_space(hardware_updates).unwrap();
-        Self { processes: vec![(space, Pages::new())], base: 64 * block::<G>() << G::SHIFT, kernel, next_word: 1 }
+        Self { processes: vec![(space, Pages::new())], base: (64 * block::<G>()) << G::SHIFT, kernel, next_word: 1 }
     }
 
     fn at(&self, page: u64) -> u64 {
@@ -209,7 +209,7 @@ fn a_move_of_blocks_that_lacks_tables_moves_nothing() {
         world.map(0, 0, 10 * block);
         world.write(0, 0, 10 * block, 100);
         world.kernel.0.left.set(left);
-        let (from, bytes) = (world.at(0), 10 * block << Granule4K::SHIFT);
+        let (from, bytes) = (world.at(0), (10 * block) << Granule4K::SHIFT);
         let moved = world.processes[0].0.remap(from, bytes, bytes, Move::To(world.at(to)), false);
         world.kernel.0.left.set(usize::MAX);
         if moved.is_ok() {

@@ -5,11 +5,11 @@
 //! parent  ──▶ waits for that ──▶ some turns ──▶ SIGKILL ──▶ is it over? ──▶ …
 //! ```
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use libc::*;
 use programs::child::ended;
-use programs::machine::{exit, fork};
+use programs::machine::{exit, fork, long};
 use programs::memory::{ANONYMOUS, READ_WRITE};
 use programs::{call, map, page};
 
@@ -62,7 +62,7 @@ fn memory() {
         begin();
         call(SYS_mincore, &[at, LARGE, to])
     });
-    killed("mprotect, munmap and fork again and again", |begin| {
+    killed("mprotect and munmap again and again", |begin| {
         let at = room(LARGE, READ_WRITE);
         begin();
         loop {
@@ -85,8 +85,8 @@ fn bytes() {
         killed(&format!("read of {what}, to one page again and again"), |begin| {
             let (at, buffers) = (room(page(), READ_WRITE), room(1024 * 16, READ_WRITE));
             for index in 0..1024 {
-                // SAFETY: the list is the child's own.
-                unsafe { *((buffers + 16 * index) as *mut [u64; 2]) = [at, page()] };
+                long(buffers + 16 * index).store(at, Ordering::Relaxed);
+                long(buffers + 16 * index + 8).store(page(), Ordering::Relaxed);
             }
             begin();
             loop {
@@ -150,8 +150,7 @@ fn areas() {
 /// Has a child begin a call, and kills it; how it ended.
 fn killed(what: &str, body: impl FnOnce(&dyn Fn()) -> programs::Answer) {
     let shared = map(0, page(), READ_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0).expect("memory");
-    // SAFETY: the page is there until the end, and both sides use it by atomic accesses alone.
-    let has_begun = unsafe { &*(shared as *const AtomicU64) };
+    let has_begun = long(shared);
     let Some(child) = fork() else {
         if let Err(error) = body(&|| has_begun.store(1, Ordering::Release)) {
             println!("{what}: {error}");
