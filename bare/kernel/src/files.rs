@@ -15,3 +15,4 @@ mod sys;
 pub(crate) mod text;
 pub(crate) mod tree;
 pub(crate) mod unpack;
+mod who;

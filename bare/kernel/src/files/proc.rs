@@ -6,49 +6,15 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::inode::{Body, Inode, Made, S_IFDIR, S_IFLNK, S_IFREG};
-use super::open::File;
 use super::settings;
 use super::text::Text;
+use super::who::Who;
 use crate::memory::mapped::named;
 use crate::process::copies;
 use crate::process::errno::{EACCES, EINVAL, EIO, ENOENT, ENOTDIR, Errno};
-use crate::process::table::{self, Process};
+use crate::process::table;
 use crate::report::{proc_text, smaps};
-use crate::threads::thread::{Thread, try_current};
-
-/// Whose folder: a process', or that of one of its threads.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Who {
-    process: i32,
-    thread: Option<i32>,
-}
-
-impl Who {
-    const fn process(process: i32) -> Self {
-        Self { process, thread: None }
-    }
-
-    fn find(self) -> Result<Arc<Process>, Errno> {
-        table::find(self.process)
-    }
-
-    /// The thread whose folder it is.
-    fn thread(self) -> Result<Option<Arc<Thread>>, Errno> {
-        let Some(number) = self.thread else { return Ok(None) };
-        self.find()?.thread(number).map(Some).ok_or(ENOENT)
-    }
-
-    fn path(self) -> Result<String, NoMemory> {
-        match self.thread {
-            None => try_format!("/proc/{}", self.process),
-            Some(thread) => try_format!("/proc/{}/task/{thread}", self.process),
-        }
-    }
-
-    fn open_file(self, which: usize) -> Result<Arc<File>, Errno> {
-        self.find()?.files.with(|files| files.get(which as u64).map(|found| found.file.clone()))
-    }
-}
+use crate::threads::thread::try_current;
 
 /// What is at a place of `/proc`.
 #[derive(Clone, PartialEq, Eq, Debug)]

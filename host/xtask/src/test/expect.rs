@@ -62,10 +62,7 @@ impl Expect {
             Expect::FirstCheckWithin { instructions } => {
                 at_most(transcript.instructions_to_first_check(), *instructions, "instructions to the first self-check")
             }
-            Expect::MaskedAtMost { instructions } => {
-                let told = |line: &str| line.strip_prefix(MASKED)?.split_whitespace().next()?.parse().ok();
-                at_most(transcript.section("init").find_map(told), *instructions, "instructions with interrupts masked")
-            }
+            Expect::MaskedAtMost { instructions } => masked_at_most(transcript, *instructions),
             Expect::LinearMapTablesAtMost { bytes } => {
                 let found = transcript.data("summary")["linear_map_table_bytes"].as_u64();
                 at_most(found, *bytes, "bytes of linear map tables")
@@ -117,6 +114,11 @@ impl Expect {
             Expect::SameTwice => Ok(()),
         }
     }
+}
+
+fn masked_at_most(transcript: &Transcript, instructions: u64) -> Result<(), String> {
+    let longest = |line: &str| line.strip_prefix(MASKED)?.split_whitespace().next()?.parse().ok();
+    at_most(transcript.section("init").find_map(longest), instructions, "instructions with interrupts masked")
 }
 
 fn virtual_bits(transcript: &Transcript, bits: u32) -> Result<(), String> {
