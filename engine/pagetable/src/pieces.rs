@@ -194,6 +194,12 @@ impl Pieces {
     pub(crate) fn tables<G: Granule>(&self, geometry: Geometry<G>, level: Level, start: u64) -> usize {
         // A table of pages is one, whatever they hold.
         let Some(next) = level.next() else { return 1 };
+        // Nor has a table others below it whose slots are leaves and holes all through.
+        let fits = |content: &Option<Content>| content.as_ref().is_none_or(|content| content.fits(geometry, level));
+        let is_whole = (self.from | self.to) & ((1 << Geometry::<G>::shift(level)) - 1) == 0;
+        if is_whole && fits(&self.inside) && fits(&self.outside) {
+            return 1;
+        }
         let end = start + ((G::ENTRIES as u64) << Geometry::<G>::shift(level));
         let mut count = 1;
         let mut at = start;
