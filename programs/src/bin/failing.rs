@@ -38,10 +38,9 @@ fn every(what: &str, mut calls: impl FnMut() -> Answer) {
 
 /// Takes back what a call has made: at once, or once nothing fails any more.
 fn undo(number: c_long, arguments: &[u64]) -> Answer {
-    call(number, arguments).or_else(|error| {
+    call(number, arguments).inspect_err(|_| {
         fail(0);
         call(number, arguments).expect("nothing fails any more");
-        Err(error)
     })
 }
 
@@ -163,7 +162,7 @@ fn memory() {
         let answer = (1..60).step_by(2).try_for_each(|at| cut(at).map(|_| ()));
         let filled = call(SYS_madvise, &[start, page(), MADV_POPULATE_WRITE as u64]);
         undo(SYS_munmap, &[start, bytes])?;
-        answer.and(filled.or_else(|error| if error.0 == EFAULT { Err(Errno(ENOMEM)) } else { Err(error) }))
+        answer.and(filled.map_err(|error| if error.0 == EFAULT { Errno(ENOMEM) } else { error }))
     });
     every("shared", || {
         let start = map(0, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)?;

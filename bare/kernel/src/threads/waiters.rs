@@ -39,7 +39,12 @@ impl Waiters {
 
     #[inline(never)]
     pub(super) fn leave(&self, thread: &Arc<Thread>) {
-        self.0.with(|all| all.retain(|one| !core::ptr::eq(one.as_ptr(), Arc::as_ptr(thread))));
+        let empty = self.0.with(|all| {
+            all.retain(|one| !core::ptr::eq(one.as_ptr(), Arc::as_ptr(thread)));
+            all.is_empty().then(|| core::mem::take(all))
+        });
+        // What nobody waits for holds no memory; it is freed without the lock.
+        drop(empty);
     }
 }
 

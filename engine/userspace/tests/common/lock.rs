@@ -68,8 +68,14 @@ pub(crate) struct Judge(RefCell<BTreeMap<u64, usize>>);
 impl Judge {
     /// A descriptor is read or written.
     pub(crate) fn look(&self, slot: u64, is_store: bool) {
-        let Held::Part(part) = held() else { return };
         let mut stored = self.0.borrow_mut();
+        let part = match held() {
+            Held::Nothing => return,
+            // Behind such a store, the slot may be one of a table that served a part before.
+            Held::Whole if is_store => return drop(stored.remove(&slot)),
+            Held::Whole => return,
+            Held::Part(part) => part,
+        };
         let by = stored.get(&slot).copied().unwrap_or(part);
         assert_eq!(by, part, "the descriptor at {slot:#x} is of two parts");
         if is_store {

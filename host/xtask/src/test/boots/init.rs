@@ -159,7 +159,8 @@ fn with_conflicts() -> Boot {
 fn attacked((text, size, cpus, level, folios): (&'static str, &'static str, usize, u8, &'static str)) -> Boot {
     let mut boot = own((text, &[&["operations: no fault"]]), (size, cpus, level));
     boot.name += &format!(", folios {folios}");
-    boot.options += &format!(" --timeout 600 --append vellum.folio={folios}");
+    // Before the options of QEMU's own, if there are such.
+    boot.options = format!("--timeout 600 --append vellum.folio={folios} {}", boot.options);
     // A block of zeros stays.
     boot.expect.retain(|expect| *expect != Says(NOTHING_LEAKED));
     boot
