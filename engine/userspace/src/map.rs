@@ -158,19 +158,7 @@ impl<K: Ord, V> Map<K, V> {
     where
         K: Borrow<Q>,
     {
-        let mut node = &mut self.root;
-        loop {
-            match node {
-                Node::Leaf(entries) => {
-                    let at = entries.binary_search_by(|(one, _)| one.borrow().cmp(key)).ok()?;
-                    return Some(&mut entries[at].1);
-                }
-                Node::Inner(nodes) => {
-                    let at = Node::place(nodes, key);
-                    node = &mut nodes[at];
-                }
-            }
-        }
+        self.root.get_mut(key)
     }
 
     /// Whether there is an entry of a key.

@@ -146,6 +146,23 @@ impl<K, V> Node<K, V> {
 }
 
 impl<K: Ord, V> Node<K, V> {
+    /// The entry of a key below this node, to be changed.
+    pub(super) fn get_mut<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
+    where
+        K: Borrow<Q>,
+    {
+        match self {
+            Self::Leaf(entries) => {
+                let at = entries.binary_search_by(|(one, _)| one.borrow().cmp(key)).ok()?;
+                Some(&mut entries[at].1)
+            }
+            Self::Inner(nodes) => {
+                let at = Self::place(nodes, key);
+                nodes[at].get_mut(key)
+            }
+        }
+    }
+
     /// The node in which a key is, if any is.
     pub(super) fn place<Q: Ord + ?Sized>(nodes: &[Self], key: &Q) -> usize
     where
