@@ -184,34 +184,9 @@ impl<K: Ord, V> Map<K, V> {
             put(&mut nodes, 1, upper);
             *root = Node::Inner(nodes);
         }
-        let mut at_node = root;
-        loop {
-            match at_node {
-                Node::Inner(nodes) => {
-                    let mut at = Node::place(nodes, &key);
-                    if nodes[at].len() == MOST {
-                        let upper = nodes[at].split(leaves, inners)?;
-                        put(nodes, at + 1, upper);
-                        at = Node::place(nodes, &key);
-                    }
-                    at_node = &mut nodes[at];
-                }
-                Node::Leaf(entries) => {
-                    return match entries.binary_search_by(|(one, _)| one.cmp(&key)) {
-                        Ok(at) => Ok(Some(mem::replace(&mut entries[at].1, value))),
-                        Err(at) => {
-                            if entries.capacity() < MOST {
-                                // A root without memory.
-                                *entries = node(leaves)?;
-                            }
-                            put(entries, at, (key, value));
-                            *count += 1;
-                            Ok(None)
-                        }
-                    };
-                }
-            }
-        }
+        let replaced = root.insert((key, value), leaves, inners)?;
+        *count += usize::from(replaced.is_none());
+        Ok(replaced)
     }
 
     /// Takes an entry away.

@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 use core::borrow::Borrow;
 use core::cmp::Ordering;
+use core::mem;
 
 use super::NoMemory;
 
@@ -160,6 +161,38 @@ impl<K: Ord, V> Node<K, V> {
                 let at = Self::place(nodes, key);
                 nodes[at].get_mut(key)
             }
+        }
+    }
+
+    /// Puts an entry below this node, which is not full, and returns the value that its key had. Lists of nodes come from those in hand,
+    /// or from the heap.
+    pub(super) fn insert(
+        &mut self,
+        entry: (K, V),
+        leaves: &mut Vec<Vec<(K, V)>>,
+        inners: &mut Vec<Vec<Self>>,
+    ) -> Result<Option<V>, NoMemory> {
+        match self {
+            Self::Inner(nodes) => {
+                let mut at = Self::place(nodes, &entry.0);
+                if nodes[at].len() == MOST {
+                    let upper = nodes[at].split(leaves, inners)?;
+                    put(nodes, at + 1, upper);
+                    at = Self::place(nodes, &entry.0);
+                }
+                nodes[at].insert(entry, leaves, inners)
+            }
+            Self::Leaf(entries) => match entries.binary_search_by(|(one, _)| one.cmp(&entry.0)) {
+                Ok(at) => Ok(Some(mem::replace(&mut entries[at].1, entry.1))),
+                Err(at) => {
+                    if entries.capacity() < MOST {
+                        // A root without memory.
+                        *entries = node(leaves)?;
+                    }
+                    put(entries, at, entry);
+                    Ok(None)
+                }
+            },
         }
     }
 
