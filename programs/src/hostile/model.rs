@@ -43,6 +43,8 @@ impl Model {
         match call(SYS_clone, &[SIGCHLD as u64, 0]) {
             Ok(0) => {
                 watch::be_silent();
+                // A signal to its group is not to reach its parent.
+                attempt(SYS_setpgid, &[0, 0]);
                 let random = Random::new(self.random.draw(), 7);
                 attack(&mut Attacker::new(random, self.choice, self.counter, &[area; 8], &[]), 24);
                 exit(0)
