@@ -3,9 +3,6 @@
 //! Read with `pread` piece by piece, for a core may be larger than memory and the length of `/proc/kcore` means nothing; `elf`
 //! takes the pieces apart. Every number in the file is an attacker's until it is checked.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-
 use elf::abi::{EI_NIDENT, EM_AARCH64, PN_XNUM, PT_NOTE};
 use elf::endian::LittleEndian;
 use elf::file::{Class, FileHeader};
@@ -13,17 +10,19 @@ use elf::note::{Note, NoteIterator};
 use elf::segment::{ProgramHeader, SegmentTable};
 
 use crate::Error;
+use crate::contents::Contents;
 
 const HEADER_BYTES: usize = 64;
 const SEGMENT_BYTES: usize = 56;
 /// More headers than any core has, and fewer than would fill memory.
 const MOST_SEGMENTS: u64 = 1 << 20;
+/// More than the notes of any core take, all together.
 const MOST_NOTE_BYTES: u64 = 16 << 20;
 /// Of the first section header, which has the number of program headers where the file's has no room for it.
 const INFO: usize = 44;
 
 /// The program headers of an arm64 ELF core.
-pub(crate) fn segments(file: &File) -> Result<Vec<ProgramHeader>, Error> {
+pub(crate) fn segments(file: &dyn Contents) -> Result<Vec<ProgramHeader>, Error> {
     let mut bytes = [0; HEADER_BYTES];
     let read = file.read_at(&mut bytes, 0).map_err(|error| Error::io("its first bytes", &error))?;
     let header = header(&bytes[..read])?;
@@ -59,16 +58,17 @@ fn header(bytes: &[u8]) -> Result<FileHeader<LittleEndian>, Error> {
 }
 
 /// The number of program headers where it is too large for the header.
-fn long_count(file: &File, sections: u64) -> Result<u64, Error> {
+fn long_count(file: &dyn Contents, sections: u64) -> Result<u64, Error> {
     let mut first = [0; HEADER_BYTES];
     file.read_exact_at(&mut first, sections).map_err(|error| Error::io("its first section header", &error))?;
     Ok(first[INFO..].first_chunk().map_or(0, |number| u64::from(u32::from_le_bytes(*number))))
 }
 
 /// What the first note of this name among those of these segments says. A segment of notes that cannot be read has none.
-pub(crate) fn note(file: &File, segments: &[ProgramHeader], name: &str) -> Option<Vec<u8>> {
-    let notes = segments.iter().filter(|segment| segment.p_type == PT_NOTE && segment.p_filesz <= MOST_NOTE_BYTES);
-    notes.into_iter().find_map(|segment| {
+pub(crate) fn note(file: &dyn Contents, segments: &[ProgramHeader], name: &str) -> Option<Vec<u8>> {
+    let mut left = MOST_NOTE_BYTES;
+    segments.iter().filter(|segment| segment.p_type == PT_NOTE).find_map(|segment| {
+        left = left.checked_sub(segment.p_filesz)?;
         let mut bytes = vec![0; segment.p_filesz as usize];
         file.read_exact_at(&mut bytes, segment.p_offset).ok()?;
         find_note(&bytes, name)
@@ -119,6 +119,46 @@ mod tests {
                     "{wrong:#x} {field}"
                 );
             }
+        }
+    }
+
+    /// A file that is all notes, and counts the bytes that are read.
+    struct Notes(std::cell::Cell<u64>);
+
+    impl Contents for Notes {
+        fn read_at(&self, into: &mut [u8], _: u64) -> std::io::Result<usize> {
+            self.0.set(self.0.get() + into.len() as u64);
+            into.fill(0);
+            Ok(into.len())
+        }
+
+        fn data(&self) -> std::io::Result<Vec<std::ops::Range<u64>>> {
+            Ok(Vec::new())
+        }
+    }
+
+    #[test]
+    fn segments_of_notes_are_read_up_to_a_limit_in_all() {
+        for (count, bytes, read) in [
+            (1, MOST_NOTE_BYTES - 1, MOST_NOTE_BYTES - 1),
+            (1, MOST_NOTE_BYTES, MOST_NOTE_BYTES),
+            (1, MOST_NOTE_BYTES + 1, 0),
+            (10, MOST_NOTE_BYTES / 4, MOST_NOTE_BYTES),
+            (1 << 20, MOST_NOTE_BYTES, MOST_NOTE_BYTES),
+        ] {
+            let one = ProgramHeader {
+                p_type: PT_NOTE,
+                p_offset: 0,
+                p_vaddr: 0,
+                p_paddr: 0,
+                p_filesz: bytes,
+                p_memsz: 0,
+                p_flags: 0,
+                p_align: 0,
+            };
+            let file = Notes(Default::default());
+            assert_eq!(super::note(&file, &vec![one; count], "VMCOREINFO"), None);
+            assert_eq!(file.0.get(), read, "{count} of {bytes}");
         }
     }
 

@@ -6,45 +6,101 @@
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use vmsa::PhysAddr;
 
-use crate::memory::{Memory, ReadError, join};
+use crate::contents::Contents;
+use crate::memory::{END, Memory, ReadError, join};
 use crate::{Error, interrupt};
 
 /// Where a file keeps one piece of physical memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Piece {
+pub(crate) struct Piece {
     /// The physical address of its first byte.
-    pub start: u64,
+    pub(crate) start: u64,
     /// Bytes of memory.
-    pub size_bytes: u64,
+    pub(crate) size_bytes: u64,
     /// Where in the file its first byte is.
-    pub offset: u64,
+    pub(crate) offset: u64,
     /// Bytes of it that the file holds; the rest reads as zeros.
-    pub file_bytes: u64,
+    pub(crate) file_bytes: u64,
 }
 
 impl Piece {
     fn end(&self) -> u64 {
         self.start.saturating_add(self.size_bytes)
     }
+
+    /// What it has from `from` up to `to`.
+    fn part(&self, from: u64, to: u64) -> Self {
+        let skipped = from - self.start;
+        Self {
+            start: from,
+            size_bytes: to - from,
+            offset: self.offset.saturating_add(skipped),
+            file_bytes: self.file_bytes.saturating_sub(skipped).min(to - from),
+        }
+    }
+
+    /// Takes in `next` if it carries on where this one ends, in memory and in the file.
+    fn join(&mut self, next: &Self) -> bool {
+        let joins = self.file_bytes == self.size_bytes
+            && self.end() == next.start
+            && self.offset.checked_add(self.size_bytes) == Some(next.offset);
+        if joins {
+            self.size_bytes += next.size_bytes;
+            self.file_bytes += next.file_bytes;
+        }
+        joins
+    }
+}
+
+/// The same memory in pieces that do not overlap, ascending: of several at one address the one that starts last counts.
+fn disjoint(mut pieces: Vec<Piece>) -> Vec<Piece> {
+    pieces.retain(|piece| piece.size_bytes > 0);
+    pieces.sort_by_key(|piece| piece.start);
+    let mut all: Vec<Piece> = Vec::new();
+    // Pieces that may go on behind one that starts later; the last is on top.
+    let mut open: Vec<Piece> = Vec::new();
+    let mut at = 0;
+    let last = pieces.last().map(|last| Piece { start: u64::MAX, ..*last });
+    for piece in pieces.into_iter().chain(last) {
+        while let Some(top) = open.last().filter(|_| at < piece.start) {
+            let end = top.end();
+            if at < end {
+                let part = top.part(at, end.min(piece.start));
+                if !all.last_mut().is_some_and(|before| before.join(&part)) {
+                    all.push(part);
+                }
+                at = part.end();
+            }
+            if end <= at {
+                open.pop();
+            }
+        }
+        at = piece.start;
+        open.push(piece);
+    }
+    all
 }
 
 /// A file that holds physical memory.
 pub struct FileMemory {
-    file: File,
+    file: Box<dyn Contents>,
     pieces: Vec<Piece>,
+    ranges: Vec<Range<u64>>,
+    held: Vec<Range<u64>>,
 }
 
 impl FileMemory {
-    /// The memory in `file` at these pieces. Where pieces overlap, the one that starts last counts.
-    pub fn new(file: File, mut pieces: Vec<Piece>) -> Self {
-        pieces.retain(|piece| piece.size_bytes > 0);
-        pieces.sort_by_key(|piece| piece.start);
-        Self { file, pieces }
+    /// The memory in `file` at these pieces. Where pieces overlap, the one that starts last counts. `data` are the parts of the
+    /// file that are not zeros, if it can say.
+    pub(crate) fn new(file: Box<dyn Contents>, pieces: Vec<Piece>, data: Option<&[Range<u64>]>) -> Self {
+        let pieces = disjoint(pieces);
+        let ranges = join(pieces.iter().map(|piece| piece.start..piece.end()).collect());
+        let held = join(pieces.iter().flat_map(|piece| held(piece, data)).collect());
+        Self { file, pieces, ranges, held }
     }
 
     /// A whole file as the memory from `base` on: a raw image, or the shared file behind a running machine's RAM.
@@ -59,20 +115,19 @@ impl FileMemory {
         if size_bytes == 0 {
             return Err(Error::new(format!("{what}: the file is empty, expected a memory image: save it again")));
         }
-        if base.checked_add(size_bytes).is_none() {
-            return Err(Error::new(format!("{what}: {size_bytes:#x} bytes at {base:#x} do not fit in 64 bits")));
+        if base.checked_add(size_bytes).is_none_or(|end| end > END) {
+            let most = END.ilog2();
+            return Err(Error::new(format!("{what}: {size_bytes:#x} bytes at {base:#x} do not fit in {most} bits")));
         }
-        Ok(Self::new(file, vec![Piece { start: base, size_bytes, offset: 0, file_bytes: size_bytes }]))
-    }
-
-    fn piece(&self, at: u64) -> Option<&Piece> {
-        let after = self.pieces.partition_point(|piece| piece.start <= at);
-        self.pieces[..after].iter().rev().find(|piece| at < piece.end())
+        let data = file.data().map_err(|error| Error::io(&what, &error))?;
+        let piece = Piece { start: base, size_bytes, offset: 0, file_bytes: size_bytes };
+        Ok(Self::new(Box::new(file), vec![piece], Some(&data)))
     }
 
     /// Reads what one piece holds of `into`, and says how much that was.
     fn read_piece(&self, at: u64, into: &mut [u8]) -> Result<usize, ReadError> {
-        let piece = self.piece(at).ok_or(ReadError::Outside)?;
+        let after = self.pieces.partition_point(|piece| piece.start <= at);
+        let piece = self.pieces[..after].last().filter(|piece| at < piece.end()).ok_or(ReadError::Outside)?;
         let within = at - piece.start;
         let bytes = into.len().min(usize::try_from(piece.size_bytes - within).unwrap_or(usize::MAX));
         let held = usize::try_from(piece.file_bytes.saturating_sub(within)).unwrap_or(usize::MAX).min(bytes);
@@ -82,6 +137,19 @@ impl FileMemory {
         self.file.read_exact_at(from_file, offset).map_err(|error| why(&error))?;
         Ok(bytes)
     }
+}
+
+/// The memory of a piece that lies in data of the file.
+fn held<'a>(piece: &'a Piece, data: Option<&'a [Range<u64>]>) -> impl Iterator<Item = Range<u64>> + 'a {
+    let end = piece.offset.saturating_add(piece.file_bytes);
+    let whole = data.is_none().then_some(piece.offset..end);
+    let parts = data.unwrap_or_default();
+    let first = parts.partition_point(|part| part.end <= piece.offset);
+    let parts = parts[first..].iter().take_while(move |part| part.start < end).cloned();
+    whole.into_iter().chain(parts).map(move |part| {
+        let (from, to) = (part.start.max(piece.offset), part.end.min(end));
+        piece.start + (from - piece.offset)..piece.start + (to - piece.offset)
+    })
 }
 
 /// A file that ends early or has a hole (`/proc/kcore` over memory that is gone) does not hold the bytes.
@@ -105,17 +173,12 @@ impl Memory for FileMemory {
         Ok(())
     }
 
-    fn ranges(&self) -> Vec<Range<u64>> {
-        join(self.pieces.iter().map(|piece| piece.start..piece.end()).collect())
+    fn ranges(&self) -> &[Range<u64>] {
+        &self.ranges
     }
 
-    fn holds(&self, at: PhysAddr, bytes: u64) -> bool {
-        // The usual case, without joining: one piece holds it all.
-        let one = self.piece(at.bits()).is_some_and(|piece| bytes <= piece.end() - at.bits());
-        one || at
-            .bits()
-            .checked_add(bytes)
-            .is_some_and(|end| self.ranges().iter().any(|range| range.start <= at.bits() && end <= range.end))
+    fn held(&self) -> &[Range<u64>] {
+        &self.held
     }
 }
 
@@ -128,7 +191,7 @@ mod tests {
     fn memory(bytes: &[u8], pieces: Vec<Piece>) -> FileMemory {
         let path = std::env::temp_dir().join(format!("vellum-file-{}-{:p}", std::process::id(), &pieces));
         File::create(&path).and_then(|mut file| file.write_all(bytes)).expect("a file");
-        let memory = FileMemory::new(File::open(&path).expect("the file"), pieces);
+        let memory = FileMemory::new(Box::new(File::open(&path).expect("the file")), pieces, None);
         std::fs::remove_file(path).expect("removed");
         memory
     }
@@ -143,6 +206,7 @@ mod tests {
         assert_eq!(bytes, [1, 2, 0, 0, 3, 4, 5, 6]);
         assert_eq!(memory.read(PhysAddr::new(0x1001), &mut bytes), Err(ReadError::Outside));
         assert_eq!(memory.ranges().first(), Some(&(0x1000..0x1008)));
+        assert_eq!(memory.held(), [0x1000..0x1002, 0x1004..0x1008]);
         assert!(memory.holds(PhysAddr::new(0x1002), 6) && !memory.holds(PhysAddr::new(0x1002), 7));
     }
 
@@ -164,5 +228,34 @@ mod tests {
         let piece = Piece { start: 0, size_bytes: 100, offset: 0, file_bytes: 100 };
         let mut short = memory(&[0; 4], vec![piece]);
         assert_eq!(short.read(PhysAddr::new(0), &mut [0; 8]), Err(ReadError::Outside));
+    }
+
+    /// Against a plain search for each byte: of the pieces that hold it, the one that starts last.
+    #[test]
+    fn of_pieces_at_one_address_the_one_that_starts_last_counts() {
+        for turn in 0..2000 {
+            let mut seed = seed::Seed::new(turn);
+            let mut piece = |offset| {
+                let size_bytes = seed.below(12);
+                Piece { start: seed.below(40), size_bytes, offset, file_bytes: seed.below(size_bytes + 1) }
+            };
+            let mut pieces: Vec<Piece> = (0..8).map(|place| piece(place * 100)).collect();
+            let flat = disjoint(pieces.clone());
+            assert!(flat.windows(2).all(|two| two[0].end() <= two[1].start), "{turn}: {flat:?}");
+            pieces.sort_by_key(|piece| piece.start);
+            let at = |pieces: &[Piece], byte: u64| {
+                let piece = pieces.iter().rev().find(|piece| (piece.start..piece.end()).contains(&byte))?;
+                let within = byte - piece.start;
+                Some((piece.offset + within, within < piece.file_bytes))
+            };
+            for byte in 0..60 {
+                let (found, expected) = (at(&flat, byte), at(&pieces, byte));
+                let is_zero = |it: Option<(u64, bool)>| it.is_some_and(|(_, is_held)| !is_held);
+                assert!(
+                    found == expected || is_zero(found) && is_zero(expected),
+                    "{turn}, {byte}: {flat:?} of {pieces:?}"
+                );
+            }
+        }
     }
 }

@@ -10,6 +10,7 @@ use std::path::Path;
 
 use vmsa::{AddressHalf, Layout, Level, PageSize, PhysAddr};
 
+use crate::endpoint::Stream;
 use crate::gdb::Session;
 use crate::gdb::packet::Connection;
 use crate::memory::{Bytes, Memory};
@@ -19,7 +20,7 @@ use crate::search::search;
 use crate::shape::Shape;
 use crate::vmcoreinfo::VmcoreInfo;
 use crate::walk::{Span, Visitor, walk};
-use crate::{core, mtree};
+use crate::{core, mtree, qmp};
 
 /// Sees that spans follow one another without a gap.
 struct Cover {
@@ -48,7 +49,7 @@ fn shape(bytes: [u8; 4]) -> Option<Shape> {
 }
 
 fn memory_of(bytes: &[u8]) -> Bytes<&[u8]> {
-    Bytes { first: 0, bytes }
+    Bytes::new(0, bytes)
 }
 
 /// A walk through any memory, in any shape: it covers the input space exactly once.
@@ -78,7 +79,7 @@ pub fn core_any(bytes: &[u8], path: &Path) {
     }
     if let Ok(mut machine) = core::open(path) {
         // What the file says of its size may be far beyond it: only its beginning is looked at.
-        let ranges = machine.memory.ranges();
+        let ranges = machine.memory.ranges().to_vec();
         for range in ranges.iter().take(4) {
             let _ = machine.memory.read(PhysAddr::new(range.start), &mut [0; 64]);
         }
@@ -122,8 +123,15 @@ pub fn text_any(bytes: &[u8]) {
     let _ = mtree::memory(&String::from_utf8_lossy(bytes));
 }
 
+/// A QEMU that sends any bytes.
+pub fn qmp_any(bytes: &[u8]) {
+    qmp::any(Box::new(Canned(bytes.iter().copied().collect())));
+}
+
 /// Bytes that come as from a socket, a few at a time; what is written goes nowhere.
 pub(crate) struct Canned(pub(crate) VecDeque<u8>);
+
+impl Stream for Canned {}
 
 impl Read for Canned {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {

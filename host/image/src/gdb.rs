@@ -12,7 +12,7 @@ use vmsa::PhysAddr;
 use crate::endpoint::Endpoint;
 use crate::file::FileMemory;
 use crate::machine::Machine;
-use crate::memory::{Memory, ReadError};
+use crate::memory::{self, Memory, ReadError};
 use crate::registers::{NAMES, Registers};
 use crate::{Error, interrupt, mtree};
 
@@ -88,7 +88,9 @@ impl Session {
 
     pub(crate) fn read_cpus(&mut self) -> Result<Vec<Registers>, Error> {
         let description = description::read(&mut self.connection)?;
-        let wanted: Vec<&Register> = description.iter().filter(|register| is_wanted(&register.name)).collect();
+        // A description that names a register twice would be read twice for each CPU.
+        let of_name = |name: &str| description.iter().find(|register| is_called(&register.name, name));
+        let wanted: Vec<&Register> = NAMES.into_iter().filter_map(of_name).collect();
         let threads = self.read_threads()?;
         threads.iter().map(|thread| self.read_registers(thread, &wanted)).collect()
     }
@@ -122,7 +124,7 @@ impl Session {
 
     pub(crate) fn read_physical_from_now_on(&mut self) -> Result<(), Error> {
         // Reading a device has effects, so the ranges that are memory come first; QEMU tells them by its monitor.
-        let map = self.connection.monitor("info mtree -f").unwrap_or_default();
+        let map = self.connection.monitor("info mtree -f")?;
         self.ranges = mtree::memory(&map);
         if self.connection.ask("Qqemu.PhyMemMode:1")? != b"OK" {
             let why = "the stub has no mode for physical memory (QEMU 4.1 and later have)";
@@ -134,8 +136,8 @@ impl Session {
 }
 
 /// The stub may call SCTLR_EL1 plain SCTLR.
-fn is_wanted(name: &str) -> bool {
-    name.eq_ignore_ascii_case("SCTLR") || NAMES.iter().any(|known| known.eq_ignore_ascii_case(name))
+fn is_called(name: &str, known: &str) -> bool {
+    name.eq_ignore_ascii_case(known) || known == "SCTLR_EL1" && name.eq_ignore_ascii_case("SCTLR")
 }
 
 impl Memory for Session {
@@ -151,8 +153,12 @@ impl Memory for Session {
         Ok(())
     }
 
-    fn ranges(&self) -> Vec<Range<u64>> {
-        self.ranges.clone()
+    fn ranges(&self) -> &[Range<u64>] {
+        &self.ranges
+    }
+
+    fn most_searched(&self) -> (u64, &'static str) {
+        memory::LIVE
     }
 }
 
@@ -194,6 +200,7 @@ mod tests {
     use std::io::{self, Read, Write};
 
     use super::*;
+    use crate::endpoint::Stream;
 
     /// A stub of memory that holds the low byte of each address, and that stops reading when too much is asked at once.
     #[derive(Default)]
@@ -201,6 +208,8 @@ mod tests {
         asked: VecDeque<u8>,
         replies: VecDeque<Vec<u8>>,
     }
+
+    impl Stream for Stub {}
 
     impl Write for Stub {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

@@ -3,6 +3,7 @@
 //! It decodes with `vmsa`'s tables and a geometry known only at run time, and never asks the kernel that it looks at.
 #![forbid(unsafe_code)]
 
+mod contents;
 mod core;
 mod elf;
 mod endpoint;
@@ -15,6 +16,7 @@ mod machine;
 mod memory;
 mod mtree;
 mod nested;
+mod peer;
 mod qmp;
 mod registers;
 mod root;
@@ -27,7 +29,7 @@ mod walk;
 
 pub use endpoint::Endpoint;
 pub use error::Error;
-pub use file::{FileMemory, Piece};
+pub use file::FileMemory;
 pub use machine::Machine;
 pub use memory::{Memory, ReadError};
 pub use registers::{NAMES as REGISTER_NAMES, Registers, Roots, shape_of_el2, shape_of_half, shape_of_stage2};

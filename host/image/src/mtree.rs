@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::memory::join;
+use crate::memory::{END, join};
 
 /// The ranges of RAM and ROM that CPUs see; empty if the text is none.
 pub(crate) fn memory(text: &str) -> Vec<Range<u64>> {
@@ -31,7 +31,8 @@ fn range(line: &str) -> Option<Range<u64>> {
         return None;
     }
     let number = |digits| u64::from_str_radix(digits, 16).ok();
-    Some(number(first)?..number(last)?.checked_add(1)?)
+    let range = number(first)?..number(last)?.checked_add(1)?;
+    (range.start < range.end && range.end <= END).then_some(range)
 }
 
 #[cfg(test)]
@@ -48,6 +49,9 @@ mod tests {
                     \x20 00000000c0000000-00000000ffffffff (prio 0, ram): r1\n";
         assert_eq!(memory(text), [0..0x400_0000, 0x4000_0000..0x1_0000_0000]);
         assert_eq!(memory("unknown command"), []);
-        assert_eq!(range("zz-1 (prio 0, ram)"), None);
+        for no_range in ["zz-1 (prio 0, ram): r", "2-0 (prio 0, ram): r", "0-100000000000000 (prio 0, ram): r"] {
+            assert_eq!(range(no_range), None);
+        }
+        assert_eq!(range("0-ffffffffffffff (prio 0, ram): r"), Some(0..END));
     }
 }

@@ -42,6 +42,7 @@ impl Visitor for Collect<'_> {
 pub(crate) struct Nested<'a> {
     memory: &'a mut dyn Memory,
     runs: Vec<Run>,
+    ranges: Vec<Range<u64>>,
 }
 
 impl<'a> Nested<'a> {
@@ -49,7 +50,9 @@ impl<'a> Nested<'a> {
     pub(crate) fn new(memory: &'a mut dyn Memory, stage2: &Root) -> Result<Self, ReadError> {
         let mut collect = Collect { root: stage2, runs: Vec::new() };
         walk(memory, stage2, 0, u64::MAX, &mut collect)?;
-        Ok(Self { memory, runs: collect.runs })
+        let runs = collect.runs;
+        let ranges = join(runs.iter().map(|run| run.input..run.input.saturating_add(run.bytes)).collect());
+        Ok(Self { memory, runs, ranges })
     }
 
     fn run(&self, at: u64) -> Option<Run> {
@@ -72,8 +75,8 @@ impl Memory for Nested<'_> {
         Ok(())
     }
 
-    fn ranges(&self) -> Vec<Range<u64>> {
-        join(self.runs.iter().map(|run| run.input..run.input.saturating_add(run.bytes)).collect())
+    fn ranges(&self) -> &[Range<u64>] {
+        &self.ranges
     }
 }
 
@@ -104,8 +107,8 @@ mod tests {
             Ok(())
         }
 
-        fn ranges(&self) -> Vec<Range<u64>> {
-            Vec::new()
+        fn ranges(&self) -> &[Range<u64>] {
+            &[]
         }
     }
 

@@ -4,19 +4,18 @@
 mod server;
 
 use std::fs;
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::ops::Range;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use vmsa::PhysAddr;
 
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, Stream};
 use crate::file::FileMemory;
 use crate::machine::Machine;
-use crate::memory::{Memory, ReadError};
+use crate::memory::{self, Memory, ReadError};
+use crate::peer::Peer;
 use crate::{Error, gdb, interrupt, mtree};
 
 use server::Server;
@@ -26,11 +25,12 @@ const GREETING_PATIENCE: Duration = Duration::from_secs(10);
 /// QEMU writes gigabytes to a file in less.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// More than QEMU sends in one line.
-const MOST_BYTES: u64 = 16 << 20;
+const MOST_BYTES: usize = 16 << 20;
+/// More than a greeting.
+const MOST_GREETING_BYTES: usize = 1 << 16;
 
 struct Session {
-    name: String,
-    stream: BufReader<UnixStream>,
+    peer: Peer,
     folder: PathBuf,
     ranges: Vec<Range<u64>>,
     /// Nobody else would remove the folder, or end the gdb server.
@@ -61,41 +61,36 @@ pub(crate) fn open(path: &Path, ram: Option<(&Path, u64)>, needs_registers: bool
 impl Session {
     fn connect(path: &Path) -> Result<Self, Error> {
         let name = path.display().to_string();
-        let about = |error: std::io::Error| Error::io(&name, &error);
-        let absent =
-            |error| Error::new(format!("{name}: {error}: begin QEMU with -qmp unix:{name},server=on,wait=off"));
-        let mut stream = UnixStream::connect(path).map_err(absent)?;
-        greeting(&mut stream, &name)?;
-        stream.set_read_timeout(Some(PATIENCE)).map_err(about)?;
-        let _held = interrupt::hold();
-        let folder = private_folder()?;
-        let mut session = Self { name, stream: BufReader::new(stream), folder, ranges: Vec::new(), _held };
-        session.execute("qmp_capabilities", json!({}))?;
-        Ok(session)
+        let stream = Endpoint::Unix(path.into()).connect(PATIENCE, "-qmp")?;
+        Self::over(Peer::new(name, "", stream, GREETING_PATIENCE))
     }
 
-    fn line(&mut self) -> Result<Value, Error> {
-        let mut line = String::new();
-        let reader = &mut self.stream;
-        let bytes = Read::take(reader, MOST_BYTES).read_line(&mut line).map_err(|e| Error::io(&self.name, &e))?;
-        if bytes == 0 {
-            return Err(Error::new(format!("{}: QEMU closed the connection", self.name)));
-        }
-        serde_json::from_str(&line).map_err(|_| Error::new(format!("{}: a reply that is no JSON", self.name)))
+    /// A session in a conversation that has just begun.
+    fn over(mut peer: Peer) -> Result<Self, Error> {
+        greeting(&mut peer)?;
+        peer.set_patience(PATIENCE);
+        let _held = interrupt::hold();
+        let folder = private_folder()?;
+        let mut session = Self { peer, folder, ranges: Vec::new(), _held };
+        session.execute("qmp_capabilities", json!({}))?;
+        Ok(session)
     }
 
     /// Runs a command and returns what it returned. Events that come meanwhile are of no interest.
     fn execute(&mut self, command: &str, arguments: Value) -> Result<Value, Error> {
         let text = json!({ "execute": command, "arguments": arguments }).to_string() + "\n";
-        self.stream.get_mut().write_all(text.as_bytes()).map_err(|error| Error::io(&self.name, &error))?;
+        self.peer.write(text.as_bytes())?;
+        self.peer.begin_reply();
         loop {
-            let mut reply = self.line()?;
+            let line = self.peer.take_until(b'\n', MOST_BYTES)?;
+            let mut reply: Value =
+                serde_json::from_slice(&line).map_err(|_| self.peer.error("a reply that is no JSON"))?;
             if let Some(value) = reply.get_mut("return") {
                 return Ok(value.take());
             }
             if let Some(error) = reply.get("error") {
-                let why = error["desc"].as_str().unwrap_or("no reason given").to_owned();
-                return Err(Error::new(format!("{}: {command}: {why}", self.name)));
+                let why = error["desc"].as_str().unwrap_or("no reason given");
+                return Err(self.peer.error(format!("{command}: {why}")));
             }
         }
     }
@@ -109,7 +104,7 @@ impl Session {
     fn read_cpus(&mut self) -> Result<Vec<crate::Registers>, Error> {
         let chardevs = self.execute("query-chardev", json!({}))?;
         let was_running = self.execute("query-status", json!({}))?["running"] == true;
-        let cpus = match server::find(&chardevs, &self.name) {
+        let cpus = match server::find(&chardevs, self.peer.name()) {
             Server::Idle(endpoint) => gdb::read_cpus(&endpoint),
             Server::Absent => self.read_cpus_by_our_server(),
             Server::Taken => return Err(Error::new("a debugger is at QEMU's gdb server, which serves one at a time")),
@@ -145,41 +140,28 @@ impl Session {
     }
 }
 
-/// Waits for QEMU's greeting, one line. It is read byte by byte, so that nothing behind it is taken.
-fn greeting(stream: &mut UnixStream, name: &str) -> Result<(), Error> {
-    stream.set_read_timeout(Some(GREETING_PATIENCE)).map_err(|error| Error::io(name, &error))?;
-    let mut line = Vec::new();
-    let ended = loop {
-        let mut byte = [0];
-        match stream.read(&mut byte) {
-            Ok(1) if byte[0] == b'\n' => break None,
-            Ok(1) if line.len() < 1 << 16 => line.push(byte[0]),
-            Ok(_) => break None,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => break Some(error),
-        }
-    };
-    if serde_json::from_slice::<Value>(&line).is_ok_and(|greeting| greeting.get("QMP").is_some()) {
+/// Waits for QEMU's greeting, one line.
+fn greeting(peer: &mut Peer) -> Result<(), Error> {
+    let line = peer.take_until(b'\n', MOST_GREETING_BYTES);
+    let is_one = |line: &Vec<u8>| serde_json::from_slice::<Value>(line).is_ok_and(|line| line.get("QMP").is_some());
+    if line.as_ref().is_ok_and(is_one) {
         return Ok(());
     }
-    let_go(stream);
-    let why = match ended {
-        Some(error) if !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => format!(" ({error})"),
-        _ => String::new(),
-    };
-    Err(Error::new(format!("{name}: no QMP greeting; is that QEMU's -qmp socket?{why}")))
+    let_go(peer);
+    let why = line.err().map_or_else(String::new, |error| format!(" ({error})"));
+    Err(peer.error(format!("no QMP greeting; is that QEMU's -qmp socket?{why}")))
 }
 
 /// A gdb stub stops the machine for whoever connects: a detach lets it go on, once it has been read, which a reply tells. To
 /// anything else these are odd bytes. The process is named, for QEMU refuses a bare `D` if an earlier debugger spoke of more
 /// than one.
-fn let_go(stream: &mut UnixStream) {
-    let asked = stream.write_all(b"+$D;1#b0").and_then(|()| stream.set_read_timeout(Some(Duration::from_secs(2))));
-    let mut reply = [0; 64];
+fn let_go(peer: &mut Peer) {
+    peer.begin_reply();
+    let mut asked = peer.write(b"+$D;1#b0");
     while asked.is_ok() {
-        match stream.read(&mut reply) {
-            Ok(bytes) if bytes > 0 && !reply[..bytes].ends_with(b"$OK#9a") => {}
-            _ => return,
+        asked = peer.skip_until(b'$');
+        if peer.take_until(b'#', MOST_GREETING_BYTES).is_ok_and(|reply| reply == b"OK") {
+            return;
         }
     }
 }
@@ -205,8 +187,12 @@ impl Memory for Session {
         self.read_file(at, into).map_err(|error| ReadError::Failed(error.to_string()))
     }
 
-    fn ranges(&self) -> Vec<Range<u64>> {
-        self.ranges.clone()
+    fn ranges(&self) -> &[Range<u64>] {
+        &self.ranges
+    }
+
+    fn most_searched(&self) -> (u64, &'static str) {
+        memory::LIVE
     }
 }
 
@@ -214,4 +200,13 @@ impl Drop for Session {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.folder);
     }
+}
+
+/// All that is asked of a QEMU, for one that answers anything.
+pub(crate) fn any(stream: Box<dyn Stream>) {
+    let Ok(mut session) = Session::over(Peer::new("QEMU".to_owned(), "", stream, GREETING_PATIENCE)) else { return };
+    let chardevs = session.execute("query-chardev", json!({})).unwrap_or_default();
+    let _ = server::find(&chardevs, session.peer.name());
+    session.ranges = session.monitor("info mtree -f").map_or_else(|_| Vec::new(), |map| mtree::memory(&map));
+    let _ = session.read(PhysAddr::new(0x4000_0000), &mut [0; 64]);
 }

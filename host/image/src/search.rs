@@ -7,11 +7,12 @@
 
 mod candidate;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::ops::Range;
 
 use vmsa::{AddressHalf, DESCRIPTOR_BYTES, Descriptor, Level, Meaning, PageSize, PhysAddr, Stage1Attributes};
 
-use crate::memory::{Memory, ReadError};
+use crate::memory::{Memory, ReadError, searched, total};
 use crate::root::{Origin, Regime, Root};
 use crate::walk::{Obstacle, Span, Table, Visitor, walk};
 
@@ -25,10 +26,26 @@ const MOST_TOLD: usize = 8;
 /// So often what is left is looked at for what nothing leads to. Then all that is left is a candidate: no memory can make the search long.
 const MOST_ROUNDS: usize = 16;
 
+/// Links that are kept, of all candidates together: more than tables of any machine have.
+const MOST_LINKS: usize = 1 << 22;
+/// Bytes of tables that are read to score candidates. Memory made to harm has thousands of roots over the same tables: then the
+/// candidates that were scored must do.
+const MOST_SCORED_BYTES: u64 = 1 << 34;
+
 /// Searches all of memory. `report` is told how far the search has come, in bytes, and how far it goes.
 pub(crate) fn search(memory: &mut dyn Memory, report: &mut dyn FnMut(u64, u64)) -> Result<Vec<Root>, ReadError> {
+    let tables = find_tables(memory, report)?;
+    let mut memory = Limited { memory, left: MOST_SCORED_BYTES };
     let mut scored = Vec::new();
-    for (page_size, mut pages) in find_tables(memory, report)? {
+    match score(&mut memory, tables, &mut scored) {
+        Err(_) if memory.left == 0 => {}
+        result => result?,
+    }
+    Ok(rank(scored))
+}
+
+fn score(memory: &mut dyn Memory, tables: Tables, scored: &mut Vec<Score>) -> Result<(), ReadError> {
+    for (page_size, mut pages) in tables {
         let mut left = MOST_CANDIDATES;
         for round in 1.. {
             let roots = candidates(&pages, round == MOST_ROUNDS, left);
@@ -50,13 +67,34 @@ pub(crate) fn search(memory: &mut dyn Memory, report: &mut dyn FnMut(u64, u64)) 
             }
         }
     }
-    Ok(rank(scored))
+    Ok(())
+}
+
+/// Memory of which only so many bytes are read.
+struct Limited<'a> {
+    memory: &'a mut dyn Memory,
+    left: u64,
+}
+
+impl Memory for Limited<'_> {
+    fn read(&mut self, at: PhysAddr, into: &mut [u8]) -> Result<(), ReadError> {
+        self.left = self.left.saturating_sub(into.len() as u64);
+        if self.left == 0 {
+            return Err(ReadError::Failed("too many tables".to_owned()));
+        }
+        self.memory.read(at, into)
+    }
+
+    fn ranges(&self) -> &[Range<u64>] {
+        self.memory.ranges()
+    }
 }
 
 /// Those of `pages` to which no other leads, but `most` at most; all of them, if there is none or they are `all` asked for.
 fn candidates(pages: &BTreeMap<u64, Vec<u64>>, all: bool, most: usize) -> Vec<u64> {
-    let linked: BTreeSet<u64> = pages.values().flatten().copied().collect();
-    let is_free = |page: &&u64| !linked.contains(page);
+    let mut linked: Vec<u64> = pages.values().flatten().copied().collect();
+    linked.sort_unstable();
+    let is_free = |page: &&u64| linked.binary_search(page).is_err();
     let all = all || !pages.keys().any(|page| is_free(&page));
     pages.keys().filter(|page| all || is_free(page)).take(most).copied().collect()
 }
@@ -72,9 +110,10 @@ fn remove_below(pages: &mut BTreeMap<u64, Vec<u64>>, mut links: Vec<u64>) {
 type Tables = BTreeMap<PageSize, BTreeMap<u64, Vec<u64>>>;
 
 fn find_tables(memory: &mut dyn Memory, report: &mut dyn FnMut(u64, u64)) -> Result<Tables, ReadError> {
-    let ranges = memory.ranges();
-    let all: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+    let ranges = searched(memory)?;
+    let all = total(&ranges);
     let mut done = 0;
+    let mut links_left = MOST_LINKS;
     let mut tables = Tables::new();
     let mut chunk = vec![0; CHUNK_BYTES];
     for range in &ranges {
@@ -87,7 +126,7 @@ fn find_tables(memory: &mut dyn Memory, report: &mut dyn FnMut(u64, u64)) -> Res
             }
             let bytes = &mut chunk[..(at - next) as usize];
             match memory.read(PhysAddr::new(next), bytes) {
-                Ok(()) => find_in_chunk(memory, next, bytes, &mut tables),
+                Ok(()) => find_in_chunk(memory, next, bytes, &mut tables, &mut links_left),
                 Err(ReadError::Outside) => {}
                 Err(error) => return Err(error),
             }
@@ -99,13 +138,16 @@ fn find_tables(memory: &mut dyn Memory, report: &mut dyn FnMut(u64, u64)) -> Res
     Ok(tables)
 }
 
-fn find_in_chunk(memory: &dyn Memory, start: u64, chunk: &[u8], tables: &mut Tables) {
+fn find_in_chunk(memory: &dyn Memory, start: u64, chunk: &[u8], tables: &mut Tables, links_left: &mut usize) {
     for page_size in PageSize::ALL {
         let bytes = page_size.size_bytes();
         let first = start.next_multiple_of(bytes);
         let Some(whole) = chunk.get((first - start) as usize..) else { continue };
         for (place, page) in (0u64..).zip(whole.chunks_exact(bytes as usize)) {
-            if let Some(links) = candidate::links(memory, page_size, page) {
+            if let Some(links) = candidate::links(memory, page_size, page)
+                && let Some(left) = links_left.checked_sub(links.len())
+            {
+                *links_left = left;
                 tables.entry(page_size).or_default().insert(first + place * bytes, links);
             }
         }
@@ -130,7 +172,7 @@ struct Score {
 
 impl Score {
     fn of(memory: &mut dyn Memory, root: Root) -> Result<Self, ReadError> {
-        let memory_bytes = memory.ranges().iter().map(|range| range.end - range.start).sum();
+        let memory_bytes = total(memory.ranges());
         let zero = Self { root, leaves: 0, odd: 0, local: 0, obstacles: 0, straight: 0, line: None, memory_bytes };
         let root = zero.root.clone();
         let mut score = zero;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use vmsa::{AddressHalf, Layout, PageSize, PhysAddr};
 
-use crate::memory::{Memory, ReadError};
+use crate::memory::{Memory, ReadError, searched};
 use crate::root::{Origin, Regime, Root};
 use crate::shape::Shape;
 use crate::translate::translate;
@@ -93,7 +93,7 @@ const MOST_BYTES: usize = 1 << 20;
 /// Finds the note in memory: Linux keeps it at the start of a page.
 pub(crate) fn find_in_memory(memory: &mut dyn Memory) -> Result<Option<VmcoreInfo>, ReadError> {
     let mut chunk = vec![0; 1 << 20];
-    for range in memory.ranges() {
+    for range in searched(memory)? {
         let mut at = range.start.next_multiple_of(0x1000);
         while at < range.end {
             let bytes = usize::try_from(range.end - at).unwrap_or(usize::MAX).min(chunk.len());
@@ -103,10 +103,13 @@ pub(crate) fn find_in_memory(memory: &mut dyn Memory) -> Result<Option<VmcoreInf
                 Err(error) => return Err(error),
             }
             for (page, head) in (0u64..).zip(chunk[..bytes].chunks(0x1000)) {
-                if let Some(size) = note_bytes(head) {
-                    let mut text = vec![0; size];
-                    memory.read(PhysAddr::new(at + page * 0x1000 + NOTE_HEAD as u64), &mut text)?;
-                    return Ok(Some(VmcoreInfo::parse(&text)));
+                let Some(size) = note_bytes(head) else { continue };
+                let mut text = vec![0; size];
+                match memory.read(PhysAddr::new(at + page * 0x1000 + NOTE_HEAD as u64), &mut text) {
+                    Ok(()) => return Ok(Some(VmcoreInfo::parse(&text))),
+                    // The page lies about its length.
+                    Err(ReadError::Outside) => {}
+                    Err(error) => return Err(error),
                 }
             }
             at += bytes as u64;

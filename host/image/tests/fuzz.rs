@@ -174,6 +174,34 @@ fn stubs_answer_or_do_not() {
     feed("stubs_answer", |random| random.bytes().take(200).collect(), fuzz::stub_any);
 }
 
+/// Lines of QEMU's protocol with any content, or any bytes.
+#[test]
+fn qemus_answer_or_do_not() {
+    let make = |random: &mut Seed| {
+        let mut bytes = Vec::new();
+        for turn in 0..random.index(12) {
+            let line: &[u8] = match random.index(8) + 4 * usize::from(turn < 2) {
+                0 => b"{\"event\": \"STOP\"}",
+                1 => b"{\"error\": {\"desc\": 1}}",
+                2 => b"{\"return\": [{\"label\": \"gdb\", \"filename\": \"disconnected:unix:/x,server=on\"}]}",
+                3 => b"{\"return\": \"AS \\\"memory\\\"\\n  0000000040000000-ffffffffffffffff (prio 0, ram): r\\n\"}",
+                4 => b"[[[[[[[[",
+                5 | 6 => b"{\"return\": {}}",
+                _ => b"{\"QMP\": {}, \"return\": {}}",
+            };
+            bytes.extend(line);
+            bytes.push(b'\n');
+        }
+        if random.index(3) == 0 && !bytes.is_empty() {
+            let at = random.index(bytes.len());
+            bytes[at] = random.bits() as u8;
+        }
+        bytes
+    };
+    feed("qemus_answer", make, fuzz::qmp_any);
+    feed("qemus_answer", |random| random.bytes().take(200).collect(), fuzz::qmp_any);
+}
+
 #[test]
 fn texts_parse_or_do_not() {
     let make = |random: &mut Seed| {

@@ -12,9 +12,10 @@ pub(crate) struct Register {
     pub(crate) number: u32,
 }
 
-/// More files than a description includes, and more bytes than one has.
+/// More files than a description includes, more bytes than one has, and more elements.
 const MOST_FILES: usize = 64;
-const MOST_BYTES: usize = 4 << 20;
+const MOST_BYTES: usize = 1 << 20;
+const MOST_ELEMENTS: u32 = 1 << 16;
 
 /// Reads `target.xml` and what it includes.
 pub(crate) fn read(connection: &mut Connection) -> Result<Vec<Register>, Error> {
@@ -46,7 +47,11 @@ fn read_file(connection: &mut Connection, name: &str) -> Result<String, Error> {
 }
 
 fn document(text: &str) -> Result<roxmltree::Document<'_>, Error> {
-    let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
+    // An entity may stand for gigabytes; no stub declares one.
+    if text.contains("<!ENTITY") {
+        return Err(Error::new("the stub's target description declares entities, expected plain XML"));
+    }
+    let options = roxmltree::ParsingOptions { allow_dtd: true, nodes_limit: MOST_ELEMENTS, ..Default::default() };
     roxmltree::Document::parse_with_options(text, options)
         .map_err(|error| Error::new(format!("the stub's target description: {error}")))
 }
@@ -90,6 +95,12 @@ mod tests {
         let numbers: Vec<_> = registers.iter().map(|register| (register.name.as_str(), register.number)).collect();
         assert_eq!(numbers, [("x0", 5), ("TTBR1_EL1", 86), ("TCR_EL1", 87)]);
         assert_eq!(includes(text), Ok(vec!["a.xml".to_owned()]));
-        assert!(parse("<target><reg", &mut next, &mut registers).is_err());
+        for wrong in ["<target><reg", "<!DOCTYPE t [<!ENTITY a \"b\">]><target>&a;</target>"] {
+            assert!(parse(wrong, &mut next, &mut registers).is_err(), "{wrong}");
+        }
+        for (elements, is_read) in [(MOST_ELEMENTS - 3, true), (MOST_ELEMENTS, false), (10 * MOST_ELEMENTS, false)] {
+            let text = format!("<target>{}</target>", "<reg/>".repeat(elements as usize));
+            assert_eq!(parse(&text, &mut next, &mut registers).is_ok(), is_read, "{elements}");
+        }
     }
 }

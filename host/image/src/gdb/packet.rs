@@ -1,34 +1,31 @@
 //! Packets of gdb's remote protocol: `$text#checksum`, acknowledged by `+`.
 
-use std::io::{ErrorKind, Read, Write};
 use std::time::Duration;
 
 use crate::Error;
 use crate::endpoint::{Endpoint, Stream};
+use crate::peer::Peer;
 
 /// How long a stub may take for a reply: none has to think.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// More than any reply: a stub that sends more is none.
-const MOST_BYTES: usize = 8 << 20;
+/// More than any reply, sent or expanded: a stub that sends more is none.
+const MOST_BYTES: usize = 4 << 20;
 
 /// A conversation with a stub.
 pub(crate) struct Connection {
-    name: String,
-    stream: Box<dyn Stream>,
-    /// What has come and is not yet read.
-    pending: Vec<u8>,
+    peer: Peer,
 }
 
 impl Connection {
     pub(crate) fn open(endpoint: &Endpoint) -> Result<Self, Error> {
-        let mut connection = Self::over(endpoint.to_string(), endpoint.connect(PATIENCE)?);
-        connection.write(b"+")?;
+        let mut connection = Self::over(endpoint.to_string(), endpoint.connect(PATIENCE, "-gdb")?);
+        connection.peer.write(b"+")?;
         Ok(connection)
     }
 
     /// A conversation over any stream.
     pub(crate) fn over(name: String, stream: Box<dyn Stream>) -> Self {
-        Self { name, stream, pending: Vec::new() }
+        Self { peer: Peer::new(name, " (another debugger? no gdb stub?)", stream, PATIENCE) }
     }
 
     /// Sends a command and waits for its reply.
@@ -41,18 +38,34 @@ impl Connection {
     pub(crate) fn send_all(&mut self, commands: &[String]) -> Result<(), Error> {
         let packets: Vec<String> =
             commands.iter().map(|command| format!("${command}#{:02x}", checksum(command.as_bytes()))).collect();
-        self.write(packets.concat().as_bytes())
+        self.peer.write(packets.concat().as_bytes())
     }
 
     /// The next reply. Word that the machine has stopped is no reply: connecting stops it, and it says so when it can.
     pub(crate) fn receive(&mut self) -> Result<Vec<u8>, Error> {
+        self.peer.begin_reply();
+        self.packet()
+    }
+
+    /// The next packet that is a reply, within the time that this reply has.
+    fn packet(&mut self) -> Result<Vec<u8>, Error> {
         loop {
-            let text = self.packet()?;
-            self.write(b"+")?;
+            self.peer.skip_until(b'$')?;
+            let raw = self.peer.take_until(b'#', MOST_BYTES)?;
+            let expected = unhex(&self.peer.take::<2>()?).and_then(|bytes| bytes.first().copied());
+            if expected != Some(checksum(&raw)) {
+                return Err(self.peer.error("a reply with a wrong checksum"));
+            }
+            self.peer.write(b"+")?;
+            let text = expand(&raw).ok_or_else(|| self.too_long())?;
             if !text.starts_with(b"T") && !text.starts_with(b"S") {
                 return Ok(text);
             }
         }
+    }
+
+    fn too_long(&self) -> Error {
+        self.peer.error(format!("a reply of more than {MOST_BYTES} bytes"))
     }
 
     /// What QEMU's monitor answers to a command.
@@ -63,56 +76,12 @@ impl Connection {
         while let Some(more) = reply.strip_prefix(b"O").filter(|_| reply != b"OK") {
             text.extend(unhex(more).unwrap_or_default());
             if text.len() > MOST_BYTES {
-                return Err(Error::new(format!("{}: a reply of more than {MOST_BYTES} bytes", self.name)));
+                return Err(self.too_long());
             }
-            reply = self.receive()?;
+            // All pieces of an answer have the time of one reply.
+            reply = self.packet()?;
         }
         Ok(String::from_utf8_lossy(&text).into_owned())
-    }
-
-    fn packet(&mut self) -> Result<Vec<u8>, Error> {
-        loop {
-            let start = self.pending.iter().position(|byte| *byte == b'$');
-            let end =
-                start.and_then(|start| Some(start + self.pending[start..].iter().position(|byte| *byte == b'#')?));
-            if let (Some(start), Some(end)) = (start, end)
-                && let Some(digits) = self.pending.get(end + 1..end + 3)
-            {
-                let expected = unhex(digits).and_then(|bytes| bytes.first().copied());
-                let raw = &self.pending[start + 1..end];
-                if expected != Some(checksum(raw)) {
-                    return Err(Error::new(format!("{}: a reply with a wrong checksum", self.name)));
-                }
-                let text = expand(raw);
-                self.pending.drain(..end + 3);
-                return Ok(text);
-            }
-            self.fill()?;
-        }
-    }
-
-    fn fill(&mut self) -> Result<(), Error> {
-        let mut chunk = [0; 1 << 16];
-        match self.stream.read(&mut chunk) {
-            Ok(0) => Err(Error::new(format!("{}: the stub closed the connection", self.name))),
-            Ok(_) if self.pending.len() > MOST_BYTES => {
-                Err(Error::new(format!("{}: a reply of more than {MOST_BYTES} bytes", self.name)))
-            }
-            Ok(bytes) => {
-                self.pending.extend_from_slice(&chunk[..bytes]);
-                Ok(())
-            }
-            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(()),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                let wait = PATIENCE.as_secs();
-                Err(Error::new(format!("{}: no reply in {wait} s (another debugger? no gdb stub?)", self.name)))
-            }
-            Err(error) => Err(Error::io(&self.name, &error)),
-        }
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        self.stream.write_all(bytes).map_err(|error| Error::io(&self.name, &error))
     }
 }
 
@@ -120,8 +89,8 @@ fn checksum(text: &[u8]) -> u8 {
     text.iter().fold(0, |sum, byte| sum.wrapping_add(*byte))
 }
 
-/// Undoes escapes (`}` and the byte with bit 5 inverted) and runs (`*` and a count plus 29).
-fn expand(raw: &[u8]) -> Vec<u8> {
+/// Undoes escapes (`}` and the byte with bit 5 inverted) and runs (`*` and a count plus 29); `None` if that is too long.
+fn expand(raw: &[u8]) -> Option<Vec<u8>> {
     let mut text = Vec::with_capacity(raw.len());
     let mut bytes = raw.iter();
     while let Some(&byte) = bytes.next() {
@@ -129,13 +98,16 @@ fn expand(raw: &[u8]) -> Vec<u8> {
             b'}' => text.extend(bytes.next().map(|byte| byte ^ 0x20)),
             b'*' => {
                 let count = bytes.next().map_or(0, |count| usize::from(count.saturating_sub(29)));
-                let last = text.last().copied();
-                text.extend(last.into_iter().cycle().take(if last.is_some() { count } else { 0 }));
+                let run = text.last().map(|last| vec![*last; count]);
+                text.extend(run.unwrap_or_default());
             }
             _ => text.push(byte),
         }
+        if text.len() > MOST_BYTES {
+            return None;
+        }
     }
-    text
+    Some(text)
 }
 
 /// Bytes of two hexadecimal digits each; `None` if it is anything else.
@@ -170,6 +142,19 @@ mod tests {
         assert!(connection(b"$OK#zz").receive().is_err());
     }
 
+    /// A run is at most 97 bytes, of two.
+    #[test]
+    fn what_expands_too_far_is_no_reply() {
+        let runs = |count: usize, more: usize| [&b"a"[..], &b"*~".repeat(count), &b"b".repeat(more)].concat();
+        let count = (MOST_BYTES - 1) / 97;
+        let more = MOST_BYTES - 1 - count * 97;
+        assert_eq!(expand(&runs(count, more)).map(|text| text.len()), Some(MOST_BYTES));
+        assert_eq!(expand(&runs(count, more + 1)), None);
+        let packet = |text: &[u8]| [b"$", text, format!("#{:02x}", checksum(text)).as_bytes()].concat();
+        let line = connection(&packet(&runs(10 * count, 0))).receive().unwrap_err().to_string();
+        assert!(line.contains("a reply of more than"), "{line}");
+    }
+
     #[test]
     fn the_monitor_answers_in_pieces() {
         let mut connection = connection(b"$O6869#2c$O0a#e0$OK#9a");
@@ -178,9 +163,10 @@ mod tests {
 
     #[test]
     fn escapes_and_runs_expand() {
-        assert_eq!(expand(b"0* 1"), b"00001");
-        assert_eq!(expand(b"}\x03}]"), b"#}");
-        assert_eq!(expand(b"*}"), b"");
+        let expanded = |raw: &[u8]| expand(raw).expect("short");
+        assert_eq!(expanded(b"0* 1"), b"00001");
+        assert_eq!(expanded(b"}\x03}]"), b"#}");
+        assert_eq!(expanded(b"*}"), b"");
         assert_eq!(unhex(b"00ff"), Some(vec![0, 255]));
         assert_eq!((unhex(b"0"), unhex(b"0g")), (None, None));
     }

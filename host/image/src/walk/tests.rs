@@ -10,7 +10,7 @@ use crate::shape::Shape;
 
 /// Memory from address 0, of these words.
 fn of_words(words: &[u64]) -> Bytes<Vec<u8>> {
-    Bytes { first: 0, bytes: words.iter().flat_map(|word| word.to_le_bytes()).collect() }
+    Bytes::new(0, words.iter().flat_map(|word| word.to_le_bytes()).collect())
 }
 
 #[derive(Default)]
