@@ -6,11 +6,10 @@ use std::rc::Rc;
 
 use crate::common;
 
-use common::{
-    Held, Judge, Kernel, RW, Space, TestFile, anonymous, frame_at, holding, leaf_bytes, of_file, read, write,
-};
-use vellum_userspace::{Access, Advice, AreaFlags, Fault, Kind, Page, Place, Rights, Usage};
-use vellum_vmsa::{Granule, Granule4K, Granule16K, Granule64K, Level, PhysAddr};
+use common::{Held, Kernel, RW, Space, TestFile, anonymous, frame_at, holding, leaf_bytes, of_file, read, write};
+use vellum_pagetable::{Platform, Slot};
+use vellum_userspace::{Access, Advice, AreaFlags, Fault, Kind, Move, Page, Place, Rights, Usage};
+use vellum_vmsa::{Descriptor, Granule, Granule4K, Granule16K, Granule64K, Level, PhysAddr};
 
 /// Where blocks of every size begin, and the first of them has nothing.
 const BASE: u64 = 0x1_0000_0000;
@@ -174,15 +173,44 @@ fn faults_of_two_parts_come_to_the_same_with_larger_pages() {
     side_by_side::<Granule64K>(About::NoTable, About::Hole);
 }
 
+/// A table is of a part for as long as a descriptor leads to it, also where the whole lock fills it slot by slot.
 #[test]
 fn a_descriptor_that_two_parts_edit_is_found() {
-    let judge = Judge::default();
-    holding(Held::Part(1), || judge.look(8, true));
-    holding(Held::Whole, || judge.look(8, true));
-    judge.forget(16..32);
-    holding(Held::Part(2), || judge.look(16, false));
-    let looked = catch_unwind(AssertUnwindSafe(|| holding(Held::Part(2), || judge.look(8, false))));
-    assert!(looked.is_err());
+    let kernel = Kernel::<Granule4K>::new();
+    let (machine, table) = (&kernel.0.machine, PhysAddr::new(0x8000_1000));
+    let (root, link) = (Slot::new(PhysAddr::new(0x8000_0000), 0), Descriptor::new(table.bits() | 3));
+    let fill =
+        || holding(Held::Whole, || (0..512).for_each(|at| machine.store(Slot::new(table, at), Descriptor::INVALID)));
+    let load = |part| {
+        let load = || holding(Held::Part(part), || machine.load(Slot::new(table, 7)));
+        catch_unwind(AssertUnwindSafe(load)).is_ok()
+    };
+    fill();
+    holding(Held::Whole, || machine.store(root, link));
+    holding(Held::Part(1), || machine.store(Slot::new(table, 7), Descriptor::new(1)));
+    fill();
+    assert!(load(1) && !load(2));
+    holding(Held::Whole, || machine.store(root, Descriptor::new(link.bits() | 1 << 59)));
+    assert!(!load(2), "the table is still there");
+    holding(Held::Whole, || machine.store(root, Descriptor::INVALID));
+    assert!(load(2));
+}
+
+/// The table of the first of two areas that move comes free, and serves the second: the next fault there is of another part.
+#[test]
+fn a_table_that_comes_free_in_a_call_serves_another_part() {
+    let (kernel, block, page) = (Kernel::<Granule4K>::new(), World::<Granule4K>::BLOCK, Granule4K::SIZE_BYTES);
+    let (space, to) = (kernel.space(), BASE + 4 * World::<Granule4K>::BLOCK);
+    space.map(anonymous(Place::Fixed(BASE), 1024, RW)).unwrap();
+    (BASE..BASE + 2 * block).step_by(page as usize).for_each(|at| _ = write(&space, at, at).unwrap());
+    space.protect(BASE + block, block, Rights::READ).unwrap();
+    space.remap(BASE, 2 * block, 2 * block, Move::To(to), false).unwrap();
+    space.protect(to + block, block, RW).unwrap();
+    let hole = to + block + 5 * page;
+    space.advise(hole, page, Advice::DontNeed).unwrap();
+    assert_eq!((write(&space, hole, 1), read(&space, hole + page)), (Ok(1), Ok(BASE + block + 6 * page)));
+    drop(space);
+    assert_eq!(kernel.out(), (0, 0));
 }
 
 #[test]

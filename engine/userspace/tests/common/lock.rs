@@ -63,32 +63,13 @@ impl<T> Lock<T> for Alone<T> {
 
 /// Who has stored where with the lock of a part alone: nobody may look there with that of another.
 #[derive(Default)]
-pub(crate) struct Judge(RefCell<BTreeMap<u64, usize>>, Cell<u64>);
-
-/// Bytes of the smallest table.
-const TABLE: u64 = 4096;
+pub(crate) struct Judge(RefCell<BTreeMap<u64, usize>>);
 
 impl Judge {
-    /// Whether this store fills a table to its end, slot by slot from its start: it is a new one, whatever it was before.
-    fn ends_a_table(&self, slot: u64) -> bool {
-        let goes_on = slot.is_multiple_of(TABLE) || slot == self.1.get();
-        self.1.set(if goes_on { slot + 8 } else { 0 });
-        goes_on && (slot + 8).is_multiple_of(TABLE)
-    }
-
     /// A descriptor is read or written.
     pub(crate) fn look(&self, slot: u64, is_store: bool) {
+        let Held::Part(part) = held() else { return };
         let mut stored = self.0.borrow_mut();
-        let part = match held() {
-            Held::Nothing => return,
-            Held::Whole => {
-                if is_store && self.ends_a_table(slot) {
-                    stored.retain(|other, _| other / TABLE != slot / TABLE);
-                }
-                return;
-            }
-            Held::Part(part) => part,
-        };
         let by = stored.get(&slot).copied().unwrap_or(part);
         assert_eq!(by, part, "the descriptor at {slot:#x} is of two parts");
         if is_store {

@@ -12,6 +12,9 @@ use vellum_vmsa::{Barrier, Descriptor, Maintenance, PhysAddr, Stage1Attributes};
 
 use super::lock::{Beside, Held, Judge, held, holding, run_beside};
 
+/// Where tables lie.
+const TABLES: Range<u64> = 0x8000_0000..0xf000_0000;
+
 /// What a TLB holds of a page.
 #[derive(Clone, Copy)]
 pub(super) struct Cached {
@@ -79,6 +82,23 @@ impl Machine {
         self.told.borrow().finish()
     }
 
+    /// The table that a descriptor leads to: in this kernel frames lie above all tables.
+    fn linked(&self, descriptor: Descriptor) -> Option<Range<u64>> {
+        let at = descriptor.bits() & ((1 << 48) - 1) >> self.page_shift << self.page_shift;
+        let is_table = descriptor.bits() & 3 == 3 && TABLES.contains(&at);
+        is_table.then_some(at..at + (1 << self.page_shift))
+    }
+
+    /// Another descriptor has taken the place of this one. Once none leads to a table, what was stored there is of no part any more: the
+    /// same call may have it serve another part.
+    fn unlink(&self, before: Descriptor, now: Descriptor) {
+        let Some(table) = self.linked(before).filter(|table| self.linked(now).as_ref() != Some(table)) else { return };
+        for slot in table.clone().step_by(size_of::<u64>()) {
+            self.unlink(self.memory.load(Slot::new(PhysAddr::new(slot), 0)), Descriptor::INVALID);
+        }
+        self.judge.forget(table);
+    }
+
     /// A step has come so far.
     fn pass(&self) {
         run_beside(&self.hardware);
@@ -100,7 +120,9 @@ impl Platform for Machine {
     fn store(&self, slot: Slot, descriptor: Descriptor) {
         self.tell(&[slot.address().bits(), descriptor.bits()]);
         self.judge.look(slot.address().bits(), true);
+        let before = self.memory.load(slot);
         self.memory.store(slot, descriptor);
+        self.unlink(before, descriptor);
         self.pass();
     }
 
@@ -108,6 +130,9 @@ impl Platform for Machine {
         self.tell(&[slot.address().bits(), old.bits(), new.bits()]);
         self.judge.look(slot.address().bits(), true);
         let exchanged = self.memory.exchange(slot, old, new);
+        if exchanged.is_ok() {
+            self.unlink(old, new);
+        }
         self.pass();
         exchanged
     }

@@ -50,7 +50,7 @@ pub(crate) fn geometry<G: Granule>() -> (Geometry<G>, u64) {
 }
 
 pub(crate) use file::TestFile;
-pub(crate) use lock::{Alone, Beside, Held, Judge, before_whole, held, holding, run_beside};
+pub(crate) use lock::{Alone, Beside, Held, before_whole, held, holding, run_beside};
 pub(crate) use machine::Machine;
 pub(crate) use program::{
     access, anonymous, can_be_read, can_be_written, frame_at, leaf_bytes, maps, mark_elsewhere, of_file, read, write,
