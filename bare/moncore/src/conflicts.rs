@@ -178,9 +178,9 @@ impl Conflicts {
         Some(self.armed.remove(index).page)
     }
 
-    /// Whether a TLBI is a moment, and for what virtual address. `pointers` are the guest's registers, which mostly lead to
-    /// what it is working with.
-    pub fn choose(&mut self, pointers: &[u64]) -> Option<u64> {
+    /// Whether a TLBI is a moment, and for what virtual address. `pointers` are the guest's registers, which mostly lead to what
+    /// it is working with. Behind an invalidation of everything, which is how a handler ends conflicts, none of that can conflict.
+    pub fn choose(&mut self, op: TlbiOp, pointers: &[u64]) -> Option<u64> {
         if let Some(left) = self.to_pass.checked_sub(1) {
             self.to_pass = left;
             return None;
@@ -192,6 +192,9 @@ impl Conflicts {
             return None;
         }
         if self.settings.is_merciless {
+            if of_both_stages(op) != op {
+                return None;
+            }
             return pointers.get(self.random.below(pointers.len().max(1) as u64) as usize).copied();
         }
         let resizes = self.resizes.len() as u64;

@@ -70,7 +70,7 @@ pub(crate) fn note_tlbi(exit: &Exit, op: TlbiOp) {
         let mut pointers = [0; 34];
         pointers[..31].copy_from_slice(&exit.frame.registers);
         pointers[31..].copy_from_slice(&[exit.frame.return_address, guest::read_user_stack(), guest::read_stack()]);
-        if let Some(address) = conflicts.choose(&pointers) {
+        if let Some(address) = conflicts.choose(op, &pointers) {
             arm(conflicts, &[address]);
         }
     });

@@ -14,7 +14,7 @@ fn settings(addresses: &[u64], settings: Settings) -> Settings {
 fn the_same_seed_makes_the_same_choices_at_the_rate_that_was_asked_for() {
     let run = |seed| {
         let mut conflicts = Conflicts::new(Settings { seed, rate: 10, is_merciless: true, ..Settings::DEFAULT });
-        core::array::from_fn::<_, 4000, _>(|_| conflicts.choose(&[1, 2, 3]))
+        core::array::from_fn::<_, 4000, _>(|_| conflicts.choose(OF_ONE, &[1, 2, 3]))
     };
     assert_eq!(run(7), run(7));
     assert_ne!(run(7), run(8));
@@ -26,9 +26,23 @@ fn the_same_seed_makes_the_same_choices_at_the_rate_that_was_asked_for() {
 #[test]
 fn the_first_tlbis_pass() {
     let mut conflicts = Conflicts::new(Settings { after: 2, ..MERCILESS });
-    assert_eq!([0; 4].map(|_| conflicts.choose(&[5])), [None, None, Some(5), Some(5)]);
+    assert_eq!([0; 4].map(|_| conflicts.choose(OF_ONE, &[5])), [None, None, Some(5), Some(5)]);
 }
 
+/// A handler of conflicts has forgotten everything by its TLBI: what it then works with cannot conflict.
+#[test]
+fn a_tlbi_of_everything_is_no_moment_for_what_its_cpu_works_with() {
+    let everything = [OWN, EVERY, TlbiOp::VMALLE1OS, OWN.without_xs(), EVERY.without_xs()];
+    let mut conflicts = Conflicts::new(MERCILESS);
+    assert_eq!(everything.map(|op| conflicts.choose(op, &[5])), [None; 5]);
+    let others = [TlbiOp::VALE1IS, TlbiOp::VAAE1, TlbiOp::ASIDE1IS, TlbiOp::RVAE1IS];
+    assert_eq!(others.map(|op| conflicts.choose(op, &[5])), [Some(5); 4]);
+    let mut faithful = Conflicts::new(Settings { rate: 1, ..Settings::DEFAULT });
+    assert!(faithful.begin_resize(0x10_0000..0x20_0000));
+    assert!(everything.iter().all(|op| faithful.choose(*op, &[5]).is_some()), "a resize goes on");
+}
+
+const OF_ONE: TlbiOp = TlbiOp::VALE1IS;
 const OWN: TlbiOp = TlbiOp::VMALLE1;
 const EVERY: TlbiOp = TlbiOp::VMALLE1IS;
 
@@ -43,10 +57,10 @@ fn strike(is_last: bool) -> Option<Strike> {
 #[test]
 fn faithful_conflicts_are_where_a_resize_was_announced_and_not_invalidated() {
     let mut conflicts = Conflicts::new(Settings { rate: 1, ..Settings::DEFAULT });
-    assert_eq!(conflicts.choose(&[0x5000]), None, "nothing is being resized");
+    assert_eq!(conflicts.choose(OF_ONE, &[0x5000]), None, "nothing is being resized");
     assert!(!conflicts.begin_resize(0x3000..0x3000));
     assert!(conflicts.begin_resize(0x10_0000..0x20_0000));
-    let address = conflicts.choose(&[0x5000]).expect("a resize is under way");
+    let address = conflicts.choose(OF_ONE, &[0x5000]).expect("a resize is under way");
     assert!((0x10_0000..0x20_0000).contains(&address));
     assert_eq!(conflicts.arm(0x8000, address), None);
     assert_eq!(conflicts.strike(0x8000, at(0x5000)), Some(Strike::Spared), "an alias that is not resized");
@@ -58,14 +72,14 @@ fn faithful_conflicts_are_where_a_resize_was_announced_and_not_invalidated() {
     assert_eq!(conflicts.take_ended(), None);
     assert!(conflicts.end_resize(0x10_0000..0x20_0000));
     assert_eq!((conflicts.take_ended(), conflicts.take_ended()), (Some(0x8000), None), "every TLB has forgotten");
-    assert_eq!(conflicts.choose(&[]), None);
+    assert_eq!(conflicts.choose(OF_ONE, &[]), None);
 }
 
 #[test]
 fn a_resize_is_a_moment_at_the_rate_and_not_before_the_first_tlbis_have_passed() {
     let mut conflicts = Conflicts::new(Settings { rate: 4, after: 1, ..Settings::DEFAULT });
     assert!((0..100).all(|_| !conflicts.is_moment()));
-    assert_eq!(conflicts.choose(&[]), None);
+    assert_eq!(conflicts.choose(OF_ONE, &[]), None);
     let moments = (0..4000).filter(|_| conflicts.is_moment()).count();
     assert!((900..1100).contains(&moments), "{moments} of 4000");
     let range = 0x20_0000..0x40_0000;
@@ -111,7 +125,7 @@ fn a_conflict_ends_by_an_invalidation_of_everything_where_it_struck() {
 fn each_listed_address_has_one_conflict() {
     let mut conflicts = Conflicts::new(settings(&[0x1000, 0x2008], Settings { rate: 1, ..Settings::DEFAULT }));
     for address in [0x1000, 0x2008] {
-        assert_eq!(conflicts.choose(&[7]), Some(address));
+        assert_eq!(conflicts.choose(OF_ONE, &[7]), Some(address));
         let page = address & !PAGE_MASK | 0x8_0000;
         conflicts.arm(page, address);
         assert_eq!(conflicts.strike(page, at(address + 0x5000)), Some(Strike::Spared));
@@ -119,7 +133,7 @@ fn each_listed_address_has_one_conflict() {
         assert_eq!(conflicts.take_ended(), None, "it needs no resize");
         assert_eq!(conflicts.strike(page, at(address)), strike(true));
     }
-    assert_eq!(conflicts.choose(&[7]), None);
+    assert_eq!(conflicts.choose(OF_ONE, &[7]), None);
 }
 
 #[test]
