@@ -31,9 +31,10 @@ struct Counted {
 
 static COUNTED: Once<Vec<Counted>> = Once::new();
 static ZERO: Once<PhysAddr> = Once::new();
-/// A block of zeros, once a program has read where one may be.
-static ZEROS: Once<PhysAddr> = Once::new();
-/// They stay, so that they are made only of memory of which this part is free.
+/// A block of zeros, once a program has read where one may be, or [`NO_ZEROS`].
+static ZEROS: AtomicU64 = AtomicU64::new(NO_ZEROS);
+const NO_ZEROS: u64 = u64::MAX;
+/// They stay while there are programs, so that they are made only of memory of which this part is free.
 const ZEROS_PART: u64 = 16;
 /// Pages that are counted now.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
@@ -202,20 +203,32 @@ pub(crate) fn zero_frame() -> PhysAddr {
 /// `1 << order` pages of zeros side by side, aligned to their size, which nobody writes: a block, always of the same order. `None` where
 /// memory has no block to spare.
 pub(crate) fn zeros(order: u32) -> Option<PhysAddr> {
-    if let Some(zeros) = ZEROS.get() {
-        return Some(*zeros);
+    // With the release below: the block is wiped.
+    let zeros = ZEROS.load(Ordering::Acquire);
+    if zeros != NO_ZEROS {
+        return Some(PhysAddr::new(zeros));
     }
     if !has_room(ZEROS_PART << order) {
         return None;
     }
     let made = pages::allocate_leaving(order as usize, KEPT.load(Ordering::Relaxed))?;
     pages::wipe(made, order as usize);
-    let zeros = *ZEROS.call_once(|| made);
-    if zeros != made {
-        // Another CPU was faster.
-        pages::free(made, order as usize);
+    match ZEROS.compare_exchange(NO_ZEROS, made.bits(), Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => Some(made),
+        Err(zeros) => {
+            // Another CPU was faster.
+            pages::free(made, order as usize);
+            Some(PhysAddr::new(zeros))
+        }
     }
-    Some(zeros)
+}
+
+/// Frees the block of zeros: no program is left that could have it mapped.
+pub(crate) fn forget_zeros() {
+    let zeros = ZEROS.swap(NO_ZEROS, Ordering::AcqRel);
+    if zeros != NO_ZEROS {
+        pages::free(PhysAddr::new(zeros), folios::block() as usize);
+    }
 }
 
 /// Bytes of pages that programs and files have.
@@ -226,11 +239,6 @@ pub(crate) fn taken_bytes() -> u64 {
 /// Pages that are tables of programs.
 pub(crate) fn tables() -> u64 {
     TABLES.load(Ordering::Relaxed)
-}
-
-/// Pages of zeros beside [`zero_frame`].
-pub(crate) fn pages_of_zeros() -> u64 {
-    ZEROS.get().map_or(0, |_| 1 << folios::block())
 }
 
 /// The bytes of a page by the linear map. A program that has it mapped may change them meanwhile: for copies alone.

@@ -1,7 +1,7 @@
 //! Who has how much of all memory: a page that nobody has any more is found where two readings differ.
 //!
 //! ```text
-//! all pages = free + of programs and files + tables of programs + zeros + the heap + secret memory + what the kernel has itself
+//! all pages = free + of programs and files + tables of programs + the heap + secret memory + what the kernel has itself
 //! ```
 
 use core::fmt;
@@ -32,11 +32,11 @@ impl Ledger {
     pub(crate) fn read() -> Self {
         let shift = page_size().shift();
         let free = pages::with_pages(|pages| pages.free_bytes()) >> shift;
-        let (taken, tables, zeros) = (frames::taken_bytes() >> shift, frames::tables(), frames::pages_of_zeros());
+        let (taken, tables) = (frames::taken_bytes() >> shift, frames::tables());
         let (heap, secret) = (heap::bytes() >> shift, secret::counts().0 as u64);
         let all = ranges::mapped_bytes() >> shift;
         // Tables of its own, stacks, areas, executable memory.
-        let rest = all - free - taken - zeros - heap - secret;
+        let rest = all - free - taken - heap - secret;
         let owned = [taken - tables, tables, secret, rest];
         Self { free, owned, objects: heap::objects(), promised: promises::promised() }
     }

@@ -5,7 +5,7 @@ use core::fmt;
 
 use super::{alarms, calls, end, futex, ownership, stacks, table};
 use crate::files::tree;
-use crate::memory::frames::Frame;
+use crate::memory::frames::{self, Frame};
 use crate::memory::ledger::Ledger;
 use crate::memory::{linear_map, modules};
 use crate::report::console::say;
@@ -67,6 +67,7 @@ fn check_memory(before: &Ledger) -> bool {
     futex::forget();
     ownership::forget();
     table::forget_empty();
+    frames::forget_zeros();
     let (modules, of_files) = (modules::unload_all(), tree::clear());
     linear_map::get().heal_all();
     let now = Ledger::read();
@@ -81,11 +82,15 @@ fn check_memory(before: &Ledger) -> bool {
             Some(lost) => write!(f, "{lost}"),
             None if !sees_one => f.write_str("a page that is held is not seen"),
             None => {
-                let kib = now.free_bytes() >> 10;
-                write!(
-                    f,
-                    "free memory is what it was, to the page: {kib} KiB; files had {of_files} pages, {modules} modules were loaded"
-                )
+                let (kib, heap) =
+                    (now.free_bytes() >> 10, (before.free_bytes() as i64 - now.free_bytes() as i64) >> 10);
+                match heap {
+                    0 => write!(f, "free memory is what it was, to the page: {kib} KiB")?,
+                    heap => {
+                        write!(f, "as many objects as before are in {heap} KiB more of the heap; {kib} KiB are free")?
+                    }
+                }
+                write!(f, "; files had {of_files} pages, {modules} modules were loaded")
             }
         }),
     )

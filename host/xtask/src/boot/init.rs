@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Those of the project's own programs that are asked for by name.
-const OWN: [&str; 14] = [
+const OWN: [&str; 15] = [
     "atomics",
     "chains",
     "converting",
@@ -22,6 +22,7 @@ const OWN: [&str; 14] = [
     "hostile",
     "intervals",
     "killing",
+    "leaving",
     "modelled",
     "modules",
     "parts",

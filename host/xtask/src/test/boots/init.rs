@@ -44,18 +44,9 @@ const SCRIPTS: [Script; 4] = [
 const NOTHING_LEAKED: Words = &["free memory is what it was, to the page"];
 
 /// A program that waits for a writer that never comes fails; children that the first program leaves end with it.
-const STUCK: Script = Script {
-    name: "a wait for ever",
-    text: "mkfifo /f; cat /f",
-    ends: Status::Failed,
-    prints: &[&["process", "(cat) waits for ever", "openat"], &["check every process ends: FAILED"]],
-};
-const LEFT: Script = Script {
-    name: "children that are left",
-    text: "sleep 1000 & (mkfifo /f; cat /f) & yes > /dev/null & true & sleep 0.1; dd if=/dev/zero of=/z bs=4096 count=9",
-    ends: Status::Passed,
-    prints: &[&["check every process ends: ok"]],
-};
+const STUCK: (&str, &[Words]) =
+    ("leaving stuck", &[&["process", "(leaving) waits for ever", "openat"], &["check every process ends: FAILED"]]);
+const LEFT: (&str, &[Words]) = ("leaving", &[&["children are left: 4"], &["check every process ends: ok"]]);
 
 /// Page sizes, CPUs, and the exception level of entry.
 const SETTINGS: [(&str, usize, u8); 4] = [("4k", 4, 1), ("16k", 4, 2), ("64k", 1, 1), ("64k", 4, 2)];
@@ -70,20 +61,19 @@ pub(super) fn all() -> Vec<Boot> {
         .chain(HOSTILE.map(attacked))
         .chain([boot(&SCRIPTS[3], "4k", 8, 1)])
         .chain(["4k", "16k"].map(on_mixed_levels))
-        .chain([stuck("4k", 4), stuck("16k", 1), boot(&LEFT, "4k", 4, 1), boot(&LEFT, "64k", 1, 1)])
+        .chain([stuck("4k", 4), stuck("16k", 1), own(LEFT, ("4k", 4, 1)), own(LEFT, ("64k", 1, 1))])
         .chain(
             MODELLED_WITH.map(modelled).into_iter().chain(["4k", "16k", "64k"].map(|size| own(MODELLED, (size, 4, 1)))),
         )
         .chain([above_the_monitor(), with_conflicts(), own(VECTORS, ("4k", 2, 1)), own(VECTORS, ("64k", 1, 2))])
-        .chain(SETTINGS.map(killing))
         .chain(OWN.into_iter().flat_map(|program| SETTINGS.map(|setting| own(program, setting))))
         .collect()
 }
 
 /// One of the project's own programs, and lines that it prints: what is missed while a signal waits, one that comes while every CPU
 /// idles; timers of the shortest periods, beside which others go on; pages that leave the linear map, which has them again in the end; its
-/// leaves, which fold while nothing runs.
-const OWN: [(&str, &[Words]); 6] = [
+/// leaves, which fold while nothing runs; long calls that are killed.
+const OWN: [(&str, &[Words]); 7] = [
     ("failing", &[&["getdents: done"], &["fork: done"], &["folder: done"]]),
     (
         "modules",
@@ -102,16 +92,17 @@ const OWN: [(&str, &[Words]); 6] = [
     ),
     ("secrets", &[&["round 2: ended with 0"], &["secret pages: 0 held, 0 lost"]]),
     ("healing leaves", &[&["split: true"], &["whole again: true"]]),
+    ("killing", &[&["mlockall: killed by SIGKILL"], &["its own fdinfo: pos:"]]),
 ];
 
 /// Every call with boundary arguments beside programs that know what must hold: what is run, page size, CPUs, level of entry and policy of
 /// folios. Of each six rounds, a seed each, one has little memory.
 const HOSTILE: [(&str, &str, usize, u8, &str); 5] = [
-    ("hostile 1600 14 call flood fresh", "4k", 4, 1, "block"),
-    ("hostile 1600 17 call flood fresh", "16k", 8, 2, "group"),
-    ("hostile 1600 29 call flood fresh", "64k", 4, 1, "linux"),
-    ("hostile 800 42 call flood fresh", "4k", 1, 1, "never"),
-    ("hostile 800 53 call flood fresh", "64k", 2, 2, "block"),
+    ("hostile 1600 14", "4k", 4, 1, "block"),
+    ("hostile 1600 17", "16k", 8, 2, "group"),
+    ("hostile 1600 29", "64k", 4, 1, "linux"),
+    ("hostile 800 42", "4k", 1, 1, "never"),
+    ("hostile 800 53", "64k", 2, 2, "block"),
 ];
 
 /// A word for each page, which every call leaves where it is to be.
@@ -132,13 +123,6 @@ const MODELLED_WITH: [(&str, &str); 6] = [
 
 /// More threads than CPUs that have something in registers of SVE.
 const VECTORS: (&str, &[Words]) = ("vectors", &[&["not kept: [0, 0, 0, 0, 0], signals came: true"]]);
-
-/// Long calls that are killed. The block of zeros that they read stays.
-fn killing(setting: (&'static str, usize, u8)) -> Boot {
-    let mut boot = own(("killing", &[&["mlockall: killed by SIGKILL"], &["its own fdinfo: pos:"]]), setting);
-    boot.expect.retain(|expect| !matches!(expect, Says(words) if *words == NOTHING_LEAKED));
-    boot
-}
 
 /// Secret pages where TLBs may conflict with what the linear map's leaves were.
 fn above_the_monitor() -> Boot {
@@ -161,14 +145,12 @@ fn attacked((text, size, cpus, level, folios): (&'static str, &'static str, usiz
     boot.name += &format!(", folios {folios}");
     // Before the options of QEMU's own, if there are such.
     boot.options = format!("--timeout 600 --append vellum.folio={folios} {}", boot.options);
-    // A block of zeros stays.
-    boot.expect.retain(|expect| *expect != Says(NOTHING_LEAKED));
     boot
 }
 
 /// Calls at random on CPUs that tolerate differently much: none the same as another.
 fn on_mixed_levels(size: &'static str) -> Boot {
-    let boot = attacked(("hostile 800 7 call flood fresh", size, 4, 1, "block"));
+    let boot = attacked(("hostile 800 7", size, 4, 1, "block"));
     let levels = "vellum.cpu0.bbm=2 vellum.cpu1.bbm=0 vellum.cpu2.bbm=3 vellum.cpu3.bbm=1";
     Boot {
         name: format!("{}, four levels of BBM", boot.name),
@@ -190,7 +172,7 @@ fn modelled((size, words): (&'static str, &str)) -> Boot {
 
 /// Nothing is said of memory while a process has some.
 fn stuck(size: &'static str, cpus: usize) -> Boot {
-    let mut boot = boot(&STUCK, size, cpus, 1);
+    let mut boot = Boot { ends: Status::Failed, ..own(STUCK, (size, cpus, 1)) };
     boot.expect.retain(|expect| *expect != Says(NOTHING_LEAKED));
     boot
 }
