@@ -14,7 +14,7 @@ pub(crate) use audit::AuditArguments;
 pub(crate) use judge::{JudgeArguments, TraceFormat};
 pub(crate) use plan::{PlanArguments, Policy};
 
-use crate::check::finding::Kind;
+use crate::check::kinds::{Kind, Rank};
 use crate::only::Only;
 use crate::permissions::PermissionArguments;
 
@@ -182,6 +182,9 @@ pub(crate) struct CheckArguments {
     /// End with status 1 only for findings of these kinds
     #[arg(long, value_enum, value_delimiter = ',', value_name = "KIND,…")]
     pub(crate) fail_on: Vec<Kind>,
+    /// End with status 1 only for findings of this rank, or worse
+    #[arg(long, value_enum, value_name = "RANK", conflicts_with = "fail_on")]
+    pub(crate) fail_from: Option<Rank>,
     /// One JSON record a line, for each finding
     #[arg(long)]
     pub(crate) json: bool,

@@ -1,14 +1,15 @@
 //! `vellum check`: what is dangerous, wrong or wasteful in page tables.
 
 pub(crate) mod finding;
+pub(crate) mod kinds;
 mod physical;
 mod report;
 mod tables;
 
 use std::io::{BufWriter, Write};
 
-use image::{Machine, Obstacle, Root, Span, Table, Visitor};
-use vmsa::Descriptor;
+use image::{Machine, Obstacle, Regime, Root, Span, Table, Visitor};
+use vmsa::{Descriptor, Permissions, Rights, Stage1Attributes};
 
 use crate::Status;
 use crate::args::CheckArguments;
@@ -17,7 +18,8 @@ use crate::progress::Progress;
 use crate::runs::{Run, Runs};
 use crate::select::{self, Failure, Selection};
 
-use finding::{Finding, Findings, Kind};
+use finding::{Finding, Findings};
+use kinds::Kind;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &CheckArguments) -> Result<Status, Failure> {
@@ -31,7 +33,10 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<Status, Failure> {
         false => report::text(&findings, &roots, arguments.all, &mut out),
     };
     written.and_then(|()| out.flush()).or_else(terminal::unless_unread)?;
-    let counts = |finding: &Finding| arguments.fail_on.is_empty() || arguments.fail_on.contains(&finding.kind);
+    let counts = |finding: &Finding| match arguments.fail_from {
+        Some(rank) => finding.kind.about().rank <= rank,
+        None => arguments.fail_on.is_empty() || arguments.fail_on.contains(&finding.kind),
+    };
     Ok(if findings.iter().any(counts) { Status::Findings } else { Status::Clean })
 }
 
@@ -48,10 +53,12 @@ pub(crate) fn check(machine: &mut Machine, roots: &[Root]) -> Result<Vec<Finding
             progress: Progress::of_tables(),
             runs: Runs::default(),
         };
+        checker.root(&roots[..number]);
         machine.walk(root, 0, u64::MAX, &mut checker)?;
         checker.finish();
     }
-    mapped.check(roots, &mut all);
+    let memory = if machine.tells_memory { machine.memory.ranges() } else { &[] };
+    mapped.check(roots, memory, &mut all);
     Ok(all.ranked())
 }
 
@@ -66,6 +73,21 @@ struct Checker<'a> {
 }
 
 impl Checker<'_> {
+    /// What the registers say, beside those of the roots before it.
+    fn root(&mut self, before: &[Root]) {
+        let shape = self.root.shape;
+        let mut find = |kind, what: &str| {
+            let bytes = shape.last() - shape.base() + 1;
+            self.findings.add(Finding::new(kind, self.number, shape.base(), bytes, 1, what));
+        };
+        if let Some(first) = before.iter().find(|first| first.is_same_place(self.root)) {
+            find(Kind::Disagree, &first.disagreement(self.root));
+        }
+        if let Some(what) = too_long(self.root, self.root.address.bits()) {
+            find(Kind::OutputSize, &format!("the root has {what}: a fault of level 0"));
+        }
+    }
+
     fn run(&mut self, run: &Run) {
         if !run.is_leaf {
             return;
@@ -73,17 +95,9 @@ impl Checker<'_> {
         let permissions = self.root.permissions(run.descriptor, run.inherited);
         self.mapped.add(self.root, self.number, run, permissions);
         let Some(permissions) = permissions else { return };
-        let mut find = |kind, what: &str| {
-            let (input, bytes) = (run.input, run.bytes(self.root));
-            self.findings.add(Finding::new(kind, self.number, input, bytes, run.count, what));
-        };
-        if leaf::is_wx(permissions.privileged) {
-            find(
-                Kind::Wx,
-                if self.root.is_stage1() { "EL1 writes and executes it" } else { "the guest writes and executes it" },
-            );
-        } else if leaf::is_wx(permissions.unprivileged) {
-            find(Kind::UserWx, "EL0 writes and executes it");
+        let (input, bytes) = (run.input, run.bytes(self.root));
+        for (kind, what) in leaf_kinds(self.root, run.descriptor, &permissions) {
+            self.findings.add(Finding::new(kind, self.number, input, bytes, run.count, &what));
         }
     }
 
@@ -92,6 +106,52 @@ impl Checker<'_> {
             self.run(&run);
         }
     }
+}
+
+/// What is wrong with a leaf by itself.
+fn leaf_kinds(root: &Root, leaf: Descriptor, permissions: &Permissions) -> Vec<(Kind, String)> {
+    let (privileged, user) = (permissions.privileged, permissions.unprivileged);
+    let who = privileged_name(root);
+    let mut all = Vec::new();
+    let executor = if privileged.contains(Rights::EXECUTE) { who } else { "EL0" };
+    if (privileged | user).contains(Rights::EXECUTE) && leaf::is_device(root, leaf) {
+        all.push((Kind::DeviceExecutable, format!("{executor} executes it")));
+    }
+    // Stage 2 gives a guest its memory to do as it likes: what the guest's own stage 1 permits is another question.
+    if !root.is_stage1() {
+        return all;
+    }
+    let bits = Stage1Attributes::from_bits_retain(leaf.bits());
+    let is_user = leaf::is_user(permissions) || user.contains(Rights::EXECUTE);
+    if leaf::is_wx(privileged) {
+        all.push((Kind::Wx, format!("{who} writes and executes it")));
+    } else if leaf::is_wx(user) {
+        all.push((Kind::UserWx, "EL0 writes and executes it".to_owned()));
+    }
+    if user.contains(Rights::EXECUTE) && privileged.contains(Rights::WRITE) && !user.contains(Rights::WRITE) {
+        all.push((Kind::UserExecutes, format!("EL0 executes what {who} alone writes")));
+    } else if is_user && !bits.contains(Stage1Attributes::NOT_GLOBAL) {
+        all.push((Kind::UserGlobal, "EL0 reaches it in every address space".to_owned()));
+    }
+    // Of a process's pages the access flag tells which are in use.
+    if !is_user && !bits.contains(Stage1Attributes::AF) && root.sets_access_flag == Some(false) {
+        all.push((Kind::AccessFlag, "AF is clear and HA = 0: the first access faults".to_owned()));
+    }
+    all
+}
+
+/// Who has the rights of the privileged.
+fn privileged_name(root: &Root) -> &'static str {
+    match root.regime {
+        Regime::Stage2 => "the guest",
+        _ => root.regime.register().rsplit('_').next().unwrap_or_default(),
+    }
+}
+
+/// What is wrong with an output address, if it has more bits than registers allow.
+fn too_long(root: &Root, address: u64) -> Option<String> {
+    let bits = root.output_bits.filter(|bits| address >> bits != 0)?;
+    Some(format!("an address above the {bits} bits of IPS and PARange"))
 }
 
 impl Visitor for Checker<'_> {
@@ -104,6 +164,7 @@ impl Visitor for Checker<'_> {
     fn table(&mut self, table: &Table, descriptors: &[Descriptor]) {
         self.progress.table(table.input);
         if !table.is_repeated {
+            self.mapped.table(self.root, self.number, table);
             tables::check(self.root, self.number, table, descriptors, self.findings);
         }
     }
@@ -111,6 +172,7 @@ impl Visitor for Checker<'_> {
     fn obstacle(&mut self, table: &Table, obstacle: Obstacle) {
         let (kind, what) = match obstacle {
             Obstacle::Outside => (Kind::Outside, "the table is outside memory"),
+            Obstacle::Unmapped => (Kind::Unmapped, "stage 2 does not map the table"),
             Obstacle::Loop => (Kind::Loop, "the table leads to itself"),
             Obstacle::Repeated => (Kind::Shared, "the table is shared too often to be walked again"),
         };

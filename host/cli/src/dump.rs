@@ -162,6 +162,7 @@ fn report(obstacles: &[(Table, Obstacle)]) {
     for (table, obstacle) in obstacles.iter().take(TOLD) {
         let what = match obstacle {
             Obstacle::Outside => "is outside memory",
+            Obstacle::Unmapped => "is not mapped by stage 2",
             Obstacle::Loop => "leads to itself",
             Obstacle::Repeated => "is shared too often",
         };
@@ -170,7 +171,7 @@ fn report(obstacles: &[(Table, Obstacle)]) {
     }
     if obstacles.len() > TOLD {
         say::finding(format!(
-            "{} more tables are outside memory, lead to themselves or are shared",
+            "{} more tables are outside memory, not mapped, lead to themselves or are shared",
             obstacles.len() - TOLD
         ));
     }

@@ -110,7 +110,7 @@ fn findings_are_of_what_is_permitted() {
     let (text, _) = vellum(&image, "check", ("check", &[&how[..], &["--pir", "linux"]].concat()), 1);
     expect![[r#"
         danger wx: writable and executable (1 place, 8K)
-               whoever can write one word there runs code at EL1. Read: DDI 0487, D8.4.6; SCTLR_EL1.WXN
+               whoever can write one word there runs code of the kernel. Read: DDI 0487, D8.4.6; SCTLR_EL1.WXN
           0xffff000000030000-0xffff000000032000        8K  EL1 writes and executes it (2×)
 
         danger alias: a writable alias of read-only memory (1 place, 4K)
@@ -121,7 +121,11 @@ fn findings_are_of_what_is_permitted() {
                a compiler at run time may want it; anything else should not. Read: DDI 0487, D8.4.6
           0xffff000000070000-0xffff000000072000        8K  EL0 writes and executes it (2×)
 
-        3 findings: 2 danger, 1 risk, 0 cost
+        risk   user-global: a page of EL0 that belongs to every ASID (1 place, 8K)
+               whichever process runs next may still reach it by a TLB entry; nG is missing. Read: DDI 0487, D8.16 (global entries)
+          0xffff000000080000-0xffff000000082000        8K  EL0 reaches it in every address space (2×)
+
+        4 findings: 2 danger, 2 risk, 0 cost
     "#]].assert_eq(&text);
     let (text, _) = vellum(&image, "bits", ("check", &how), 1);
     let dangers: Vec<&str> = text.lines().filter(|line| line.starts_with("danger")).collect();

@@ -24,8 +24,8 @@ const LEAST_PACKET_BYTES: usize = 400;
 /// Requests that wait for their replies at once. A stub that is busy writing reads nothing: with more, it would wait for us
 /// to read, and we, for our acknowledgements fill its socket, for it to.
 const MOST_IN_FLIGHT: usize = 32;
-/// More CPUs than a stub has, so that one that lies does not keep us for ever.
-const MOST_CPUS: usize = 4096;
+/// More CPUs than a QEMU has, so that a stub that lies does not keep us for ever.
+const MOST_CPUS: usize = 1024;
 
 /// A stopped machine.
 pub(crate) struct Session {
@@ -48,7 +48,7 @@ pub(crate) fn open(endpoint: &Endpoint, ram: Option<(&Path, u64)>) -> Result<Mac
         Some((path, base)) => Machine::new(Box::new(FileMemory::open(path, base)?)),
         None => {
             session.read_physical_from_now_on()?;
-            Machine::new(Box::new(session))
+            Machine::telling_memory(Box::new(session))
         }
     };
     machine.cpus = cpus;

@@ -3,7 +3,7 @@
 use crate::memory::{Memory, ReadError};
 use crate::nested::Nested;
 use crate::registers::{Registers, Roots};
-use crate::root::{Origin, Regime, Root};
+use crate::root::{Origin, Root};
 use crate::search::search;
 use crate::translate::translate;
 use crate::vmcoreinfo::{self, VmcoreInfo};
@@ -15,6 +15,8 @@ pub struct Machine {
     pub memory: Box<dyn Memory>,
     /// The registers of its CPUs; empty where the source has none.
     pub cpus: Vec<Registers>,
+    /// Whether it tells where it has memory: then there is none elsewhere.
+    pub tells_memory: bool,
     /// What its kernel says of itself.
     pub vmcoreinfo: Option<VmcoreInfo>,
     /// One line for each thing that the user should know of the source.
@@ -26,7 +28,12 @@ pub struct Machine {
 impl Machine {
     /// A machine of which only the memory is known.
     pub fn new(memory: Box<dyn Memory>) -> Self {
-        Self { memory, cpus: Vec::new(), vmcoreinfo: None, notes: Vec::new(), is_given: false }
+        Self { memory, cpus: Vec::new(), tells_memory: false, vmcoreinfo: None, notes: Vec::new(), is_given: false }
+    }
+
+    /// A machine that tells where it has memory, and where it has none.
+    pub fn telling_memory(memory: Box<dyn Memory>) -> Self {
+        Self { tells_memory: true, ..Self::new(memory) }
     }
 
     /// Takes the registers that the user gives instead of the machine's own.
@@ -74,31 +81,25 @@ impl Machine {
                 }
             }
         }
+        for (place, root) in all.roots.iter().enumerate() {
+            if let Some(first) = all.roots[..place].iter().find(|first| first.is_same_place(root)) {
+                all.notes.push(format!("{root}: {}", first.disagreement(root)));
+            }
+        }
         all
-    }
-
-    /// The stage 2 that translates the addresses of `root`'s tables, if any does.
-    pub fn stage2_above(&self, root: &Root) -> Option<Root> {
-        let cpu = match &root.origin {
-            Origin::Registers(cpus) => *cpus.first()?,
-            Origin::Flags => 0,
-            _ => return None,
-        };
-        let registers = self.cpus.get(cpu).filter(|_| root.regime.is_below_stage2())?;
-        registers.roots(&root.origin).roots.into_iter().find(|other| other.regime == Regime::Stage2)
     }
 
     /// The physical address of `input`, through stage 2 where there is one; none if nothing translates it.
     pub fn locate(&mut self, root: &Root, input: u64) -> Option<u64> {
-        let Some(stage2) = self.stage2_above(root) else { return translate(&mut *self.memory, root, input) };
-        let output = translate(&mut Nested::new(&mut *self.memory, &stage2).ok()?, root, input)?;
-        translate(&mut *self.memory, &stage2, output)
+        let Some(stage2) = &root.stage2 else { return translate(&mut *self.memory, root, input) };
+        let output = translate(&mut Nested::new(&mut *self.memory, stage2).ok()?, root, input)?;
+        translate(&mut *self.memory, stage2, output)
     }
 
     /// Walks what `root` translates of `first` to `last`, both included, through stage 2 where there is one.
     pub fn walk<V: Visitor>(&mut self, root: &Root, first: u64, last: u64, visitor: &mut V) -> Result<(), ReadError> {
-        match self.stage2_above(root) {
-            Some(stage2) => walk(&mut Nested::new(&mut *self.memory, &stage2)?, root, first, last, visitor),
+        match &root.stage2 {
+            Some(stage2) => walk(&mut Nested::new(&mut *self.memory, stage2)?, root, first, last, visitor),
             None => walk(&mut *self.memory, root, first, last, visitor),
         }
     }

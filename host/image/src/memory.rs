@@ -10,6 +10,9 @@ pub enum ReadError {
     /// There is no memory there, or the source does not hold it.
     #[error("outside memory")]
     Outside,
+    /// Stage 2 maps nothing there.
+    #[error("not mapped by stage 2")]
+    Unmapped,
     /// The user asked to stop.
     #[error("interrupted")]
     Interrupted,

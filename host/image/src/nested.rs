@@ -8,12 +8,20 @@ use crate::memory::{Memory, ReadError, join};
 use crate::root::Root;
 use crate::walk::{Span, Visitor, walk};
 
-/// Neighbouring intermediate addresses that lead to neighbouring physical addresses.
+/// Neighbouring intermediate addresses that lead to neighbouring physical addresses, or all to one leaf.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Run {
     input: u64,
     output: u64,
     bytes: u64,
+    /// Bytes of physical memory; fewer than `bytes` if they come again and again.
+    output_bytes: u64,
+}
+
+impl Run {
+    fn is_straight(&self) -> bool {
+        self.bytes == self.output_bytes
+    }
 }
 
 struct Collect<'a> {
@@ -27,13 +35,14 @@ impl Visitor for Collect<'_> {
         let Meaning::Leaf(output, _) = span.descriptor.meaning(shape.page_size, shape.layout, span.level) else {
             return;
         };
-        let bytes = 1 << shape.shift(span.level);
-        for place in 0..span.count {
-            let (input, output) = (span.input + place * bytes, output.bits());
-            match self.runs.last_mut() {
-                Some(run) if run.input + run.bytes == input && run.output + run.bytes == output => run.bytes += bytes,
-                _ => self.runs.push(Run { input, output, bytes }),
+        let output_bytes = 1 << shape.shift(span.level);
+        let run = Run { input: span.input, output: output.bits(), bytes: span.count * output_bytes, output_bytes };
+        match self.runs.last_mut().filter(|last| last.is_straight() && run.is_straight()) {
+            Some(last) if last.input + last.bytes == run.input && last.output + last.bytes == run.output => {
+                last.bytes += run.bytes;
+                last.output_bytes += run.bytes;
             }
+            _ => self.runs.push(run),
         }
     }
 }
@@ -66,9 +75,9 @@ impl Memory for Nested<'_> {
         let mut done = 0;
         while done < into.len() {
             let at = at.bits().checked_add(done as u64).ok_or(ReadError::Outside)?;
-            let run = self.run(at).ok_or(ReadError::Outside)?;
-            let within = at - run.input;
-            let bytes = (into.len() - done).min(usize::try_from(run.bytes - within).unwrap_or(usize::MAX));
+            let run = self.run(at).ok_or(ReadError::Unmapped)?;
+            let within = (at - run.input) % run.output_bytes;
+            let bytes = (into.len() - done).min(usize::try_from(run.output_bytes - within).unwrap_or(usize::MAX));
             self.memory.read(PhysAddr::new(run.output + within), &mut into[done..done + bytes])?;
             done += bytes;
         }
@@ -97,7 +106,7 @@ mod tests {
                 let word: u64 = match (at.bits() + index) & !7 {
                     0 => 0x1003,
                     0x1000 => 0x3403,
-                    0x1008 => 0x2403,
+                    0x1008 | 0x1010 | 0x1018 => 0x2403,
                     0x2000..0x3000 => 0x2222_2222_2222_2222,
                     0x3000..0x4000 => 0x3333_3333_3333_3333,
                     _ => 0,
@@ -121,7 +130,14 @@ mod tests {
         let mut bytes = [0; 4];
         assert_eq!(nested.read(PhysAddr::new(0xffe), &mut bytes), Ok(()));
         assert_eq!(bytes, [0x33, 0x33, 0x22, 0x22]);
-        assert_eq!(nested.read(PhysAddr::new(0x1ffe), &mut bytes), Err(ReadError::Outside));
-        assert_eq!(nested.ranges().first(), Some(&(0..0x2000)));
+        assert_eq!(nested.read(PhysAddr::new(0x3ffe), &mut bytes), Err(ReadError::Unmapped));
+        assert_eq!(nested.ranges().first(), Some(&(0..0x4000)));
+        // Two pages that lead to one.
+        for page in [0x2000, 0x3000] {
+            assert_eq!(nested.read(PhysAddr::new(page + 0xffc), &mut bytes), Ok(()));
+            assert_eq!(bytes, [0x22; 4]);
+        }
+        assert_eq!(nested.read(PhysAddr::new(0x2ffe), &mut bytes), Ok(()));
+        assert_eq!(bytes, [0x22; 4]);
     }
 }

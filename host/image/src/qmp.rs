@@ -42,15 +42,14 @@ struct Session {
 pub(crate) fn open(path: &Path, ram: Option<(&Path, u64)>, needs_registers: bool) -> Result<Machine, Error> {
     let mut session = Session::connect(path)?;
     let cpus = if needs_registers { session.read_cpus() } else { Ok(Vec::new()) };
-    let memory: Box<dyn Memory> = match ram {
-        Some((path, base)) => Box::new(FileMemory::open(path, base)?),
+    let mut machine = match ram {
+        Some((path, base)) => Machine::new(Box::new(FileMemory::open(path, base)?)),
         None => {
             let map = session.monitor("info mtree -f")?;
             session.ranges = mtree::memory(&map);
-            Box::new(session)
+            Machine::telling_memory(Box::new(session))
         }
     };
-    let mut machine = Machine::new(memory);
     match cpus {
         Ok(cpus) => machine.cpus = cpus,
         Err(error) => machine.notes.push(format!("no registers: {error}")),

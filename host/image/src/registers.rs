@@ -9,6 +9,10 @@ use vmsa::{AddressHalf, Indirection, Layout, Overlay, PageSize, PermissionContro
 use crate::root::{Origin, Regime, Root};
 use crate::shape::{Shape, ShapeError};
 
+mod settings;
+
+pub use settings::Setting;
+
 /// What is known of one CPU's registers: not every source has all of them.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Registers(BTreeMap<&'static str, u64>);
@@ -136,8 +140,13 @@ impl Registers {
         } else {
             self.el2(origin, &mut found);
         }
-        if is!(HCR_EL2.VM, hcr) {
+        if is!(HCR_EL2.VM, hcr) || is!(HCR_EL2.DC, hcr) {
             self.stage2(hcr, origin, &mut found);
+        }
+        found.roots.iter_mut().for_each(|root| self.describe(root));
+        let stage2 = found.roots.iter().find(|root| root.regime == Regime::Stage2).cloned().map(Box::new);
+        for root in found.roots.iter_mut().filter(|root| root.regime.is_below_stage2()) {
+            root.stage2 = stage2.clone();
         }
         found
     }

@@ -5,6 +5,7 @@ use std::fmt;
 use vmsa::registers::MemoryTypes;
 use vmsa::{Descriptor, Overlay, PermissionControl, Permissions, PhysAddr, TableAttributes};
 
+use crate::registers::Setting;
 use crate::shape::{Shape, Stage};
 
 /// Whose translations a page table makes.
@@ -79,6 +80,14 @@ pub struct Root {
     pub control: PermissionControl,
     /// HCR_EL2.FWB, which changes the memory types of stage 2.
     pub forces_write_back: bool,
+    /// Bits of output address that the control register and the CPU allow, or `None` if the source does not tell.
+    pub output_bits: Option<u32>,
+    /// Hardware sets the access flag (HA), or `None` if the source does not tell.
+    pub sets_access_flag: Option<bool>,
+    /// The fields of registers that a walk depends on.
+    pub settings: Vec<Setting>,
+    /// The stage 2 that translates its addresses.
+    pub stage2: Option<Box<Root>>,
     /// How it is known.
     pub origin: Origin,
 }
@@ -96,6 +105,10 @@ impl Root {
             is_big_endian: false,
             control: PermissionControl::default(),
             forces_write_back: false,
+            output_bits: None,
+            sets_access_flag: None,
+            settings: Vec::new(),
+            stage2: None,
             origin,
         }
     }
@@ -116,16 +129,64 @@ impl Root {
         self.memory.unwrap_or(MemoryTypes::COMMON)
     }
 
-    /// Whether two roots are the same page table, whatever CPUs use it.
+    /// Whether two roots are one page table that is read in one way, whatever CPUs use it.
     pub fn is_same_table(&self, other: &Self) -> bool {
+        self.is_same_place(other) && self.differences(other).is_empty()
+    }
+
+    /// Whether the tables of two roots lie at one place.
+    pub fn is_same_place(&self, other: &Self) -> bool {
+        let is_same_stage2 = match (&self.stage2, &other.stage2) {
+            (Some(this), Some(other)) => this.is_same_table(other),
+            (None, None) => true,
+            _ => false,
+        };
+        is_same_stage2 && (self.regime, self.address) == (other.regime, other.address)
+    }
+
+    /// How registers of the CPUs differ that use two roots, in words.
+    pub fn differences(&self, other: &Self) -> Vec<String> {
         // POR_EL0 is a thread's own: it tells processes' page tables apart, but not the kernel's.
-        let is_kernel = matches!(self.regime, Regime::El1Upper | Regime::El2Upper);
-        let control = |root: &Self| match is_kernel {
+        let control = |root: &Self| match root.regime.is_upper() {
             true => PermissionControl { user_overlay: Overlay::Off, ..root.control },
             false => root.control,
         };
-        let key = |root: &Self| (root.regime, root.address, root.shape, root.memory, control(root));
-        key(self) == key(other)
+        let value_of = |name: &str| other.settings.iter().find(|setting| setting.name == name).map(|it| it.value);
+        let mut all: Vec<String> = self
+            .settings
+            .iter()
+            .filter_map(|Setting { name, value }| {
+                let theirs = value_of(name).filter(|theirs| theirs != value)?;
+                Some(format!("{name} is {value:#x} and {theirs:#x}"))
+            })
+            .collect();
+        if self.memory != other.memory {
+            let text = |root: &Self| root.memory.map_or("unknown".to_owned(), |types| format!("{:#x}", types.0));
+            all.push(format!("MAIR is {} and {}", text(self), text(other)));
+        }
+        let is_read_alike =
+            (self.shape, self.output_bits, control(self)) == (other.shape, other.output_bits, control(other));
+        if all.is_empty() && !is_read_alike {
+            all.push("what they permit or how long their addresses are".to_owned());
+        }
+        all
+    }
+
+    /// Whether they are the two halves of one regime, in use at one CPU at once.
+    pub fn shares_cpu(&self, other: &Self) -> bool {
+        let is_of_cpu = |cpu: &usize| matches!(&other.origin, Origin::Registers(cpus) if cpus.contains(cpu));
+        let at_once = match &self.origin {
+            Origin::Registers(cpus) => cpus.iter().any(is_of_cpu),
+            origin => *origin == other.origin,
+        };
+        let halves = [(Regime::El1Upper, Regime::El1Lower), (Regime::El2Upper, Regime::El2Lower)];
+        let is_half = |(upper, lower)| [(upper, lower), (lower, upper)].contains(&(self.regime, other.regime));
+        at_once && halves.into_iter().any(is_half)
+    }
+
+    /// That CPUs use one table in two ways, in words.
+    pub fn disagreement(&self, other: &Self) -> String {
+        format!("{} disagree with {}: {}", other.origin, self.origin, self.differences(other).join(", "))
     }
 }
 
@@ -146,6 +207,11 @@ impl fmt::Display for Origin {
 
 impl fmt::Display for Root {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} root at {:#x}, {} ({})", self.regime.register(), self.address.bits(), self.shape, self.origin)
+        let (name, address) = (self.regime.register(), self.address.bits());
+        write!(f, "{name} root at {address:#x}, {} ({})", self.shape, self.origin)?;
+        match &self.stage2 {
+            Some(stage2) => write!(f, " through stage 2 at {:#x}", stage2.address.bits()),
+            None => Ok(()),
+        }
     }
 }

@@ -46,6 +46,8 @@ pub struct Table {
 pub enum Obstacle {
     /// The table lies outside memory, or the source does not hold it.
     Outside,
+    /// Stage 2 does not map the table.
+    Unmapped,
     /// The table is one of those that lead to it.
     Loop,
     /// The table is shared so often that it was not walked again.
@@ -149,6 +151,7 @@ impl<V: Visitor> Walk<'_, V> {
                 uniform.map(Entered::Walked)
             }
             Err(ReadError::Outside) => Ok(Entered::Blocked(Obstacle::Outside)),
+            Err(ReadError::Unmapped) => Ok(Entered::Blocked(Obstacle::Unmapped)),
             Err(error) => Err(error),
         };
         self.buffers[slot(table.level)] = descriptors;

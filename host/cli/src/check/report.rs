@@ -6,7 +6,8 @@ use anstyle::{AnsiColor, Style};
 use image::Root;
 use serde_json::json;
 
-use super::finding::{Finding, Rank};
+use super::finding::Finding;
+use super::kinds::Rank;
 use super::physical::bytes;
 
 /// How many places of a kind are told without `--all`.
@@ -20,7 +21,13 @@ pub(super) fn text(findings: &[Finding], roots: &[Root], all: bool, out: &mut dy
         let total: u64 = kind.iter().map(|finding| finding.bytes).fold(0, u64::saturating_add);
         let places = if kind.len() == 1 { "1 place".to_owned() } else { format!("{} places", kind.len()) };
         let style = styled(style);
-        writeln!(out, "{style}{rank:<6}{style:#} {}: {} ({places}, {})", about.name, about.title, bytes(total))?;
+        writeln!(
+            out,
+            "{style}{rank:<6}{style:#} {}: {} ({places}, {})",
+            kind[0].kind.name(),
+            about.title,
+            bytes(total)
+        )?;
         writeln!(out, "       {}. Read: {}", about.risk, about.read)?;
         let told = if all { kind.len() } else { TOLD };
         for finding in kind.iter().take(told) {
@@ -66,7 +73,7 @@ pub(super) fn json(findings: &[Finding], roots: &[Root], out: &mut dyn Write) ->
         let about = finding.kind.about();
         let root = &roots[finding.root];
         let record = json!({
-            "kind": about.name,
+            "kind": finding.kind.name(),
             "rank": rank(about.rank).1,
             "register": root.regime.register(),
             "root": format!("{:#x}", root.address.bits()),

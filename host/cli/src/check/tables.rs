@@ -1,9 +1,10 @@
 //! What one table shows by itself: groups that are not uniform, leaves that could be larger, nothing at all.
 
 use image::{Root, Table};
-use vmsa::{Descriptor, Indirection, Level, Meaning, Stage1Attributes};
+use vmsa::{Descriptor, Indirection, Level, Meaning, Stage1Attributes, Stage2Attributes, Stage2Memory};
 
-use super::finding::{Finding, Findings, Kind};
+use super::finding::{Finding, Findings};
+use super::kinds::Kind;
 use crate::dump::size;
 use crate::leaf;
 use crate::runs;
@@ -48,6 +49,14 @@ impl Place<'_> {
         let shape = self.root.shape;
         for (index, descriptor) in all.iter().enumerate().filter(|(_, descriptor)| descriptor.is_valid()) {
             let bits = descriptor.bits();
+            let output = match descriptor.meaning(shape.page_size, shape.layout, self.table.level) {
+                Meaning::Table(next) => next.bits(),
+                Meaning::Leaf(output, _) => output.bits(),
+                _ => 0,
+            };
+            if let Some(what) = super::too_long(self.root, output) {
+                self.find(Kind::OutputSize, index, 1, &format!("{what}: a fault of {}", self.table.level));
+            }
             let (reserved, what) = match descriptor.meaning(shape.page_size, shape.layout, self.table.level) {
                 Meaning::Reserved => {
                     let what = format!("{bits:#x} is no descriptor of {}: a translation fault", self.table.level);
@@ -60,9 +69,10 @@ impl Place<'_> {
             };
             if bits & reserved != 0 {
                 self.find(Kind::Reserved, index, 1, &format!("{what} with reserved bits {:#x}", bits & reserved));
-            } else if what == "leaf" && self.root.is_stage1() && is_unpredictable(self.root, *descriptor) {
-                let memory = leaf::memory_type(self.root, *descriptor).0;
-                self.find(Kind::Reserved, index, 1, &format!("its memory type {memory:#04x} in MAIR is unpredictable"));
+            } else if what == "leaf"
+                && let Some(what) = reserved_memory(self.root, *descriptor)
+            {
+                self.find(Kind::Reserved, index, 1, &what);
             }
         }
     }
@@ -139,13 +149,23 @@ impl Place<'_> {
     }
 }
 
-/// Encodings of MAIR that the manual calls UNPREDICTABLE (D23.2, MAIR_EL1).
-fn is_unpredictable(root: &Root, descriptor: Descriptor) -> bool {
+/// What is wrong with a memory type: encodings of MAIR that the manual calls UNPREDICTABLE (D23.2, MAIR_EL1), and of MemAttr at
+/// stage 2 that it reserves (D8.6.5, D8.6.6).
+fn reserved_memory(root: &Root, descriptor: Descriptor) -> Option<String> {
+    if !root.is_stage1() {
+        let attributes = Stage2Attributes::from_bits_retain(descriptor.bits());
+        let field = attributes.memory_attributes();
+        let is_other = matches!(attributes.memory(root.forces_write_back), Stage2Memory::Other(_));
+        // Without FWB inner and outer cacheability may differ.
+        let is_reserved = is_other && (root.forces_write_back || field & 0b11 == 0);
+        return is_reserved.then(|| format!("MemAttr {field:#06b} is reserved"));
+    }
     let memory = leaf::memory_type(root, descriptor).0;
     let (outer, inner) = (memory >> 4, memory & 0xf);
-    match outer {
+    let is_unpredictable = match outer {
         0 => inner & 0b10 != 0,
         0x4 | 0xa | 0xf => false,
         _ => inner == 0,
-    }
+    };
+    is_unpredictable.then(|| format!("its memory type {memory:#04x} in MAIR is unpredictable"))
 }

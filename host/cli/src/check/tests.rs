@@ -7,6 +7,8 @@ use vmsa::{AddressHalf, Layout, PageSize, PhysAddr};
 
 use super::*;
 
+mod board;
+
 const PAGE: u64 = 0x0060_0000_0000_0703;
 const BLOCK: u64 = 0x0060_0000_0000_0701;
 const CONTIGUOUS: u64 = 1 << 52;
@@ -49,7 +51,7 @@ fn a_clean_table_has_no_findings() {
 fn writable_and_executable_is_found() {
     let wx = PAGE & !(1 << 53) | 0x4000_0000;
     assert_eq!(kinds(&pages([(3, wx), (4, wx + 0x1000)])), [(Kind::Wx, 0x3000, 0x2000)]);
-    let user = PAGE & !(1 << 54) | 1 << 6;
+    let user = PAGE & !(1 << 54) | 1 << 6 | 1 << 11 | 0x4000_0000;
     assert_eq!(kinds(&pages([(3, user)])), [(Kind::UserWx, 0x3000, 0x1000)]);
     assert_eq!(kinds(&pages([(3, wx | READ_ONLY)])), []);
 }
@@ -60,7 +62,7 @@ fn a_writable_alias_of_read_only_memory_is_found() {
     assert_eq!(kinds(&aliased), [(Kind::Alias, 0, 0x1000)]);
     let within_a_block = [&pages([(0, PAGE | READ_ONLY | 0x4000_1000)])[..], &[(1, 4, BLOCK | 0x4000_0000)]].concat();
     assert_eq!(kinds(&within_a_block), [(Kind::Alias, 0, 0x1000)]);
-    let user = PAGE | READ_ONLY | 1 << 6 | 0x4000_1000;
+    let user = PAGE | READ_ONLY | 1 << 6 | 1 << 11 | 0x4000_1000;
     assert_eq!(
         kinds(&pages([(0, user), (8, PAGE | 0x4000_1000)])),
         [],
@@ -214,9 +216,9 @@ mod indirect {
             indirection: Indirection::By(0x7777_7777_7777_7777, 0),
             ..PermissionControl::default()
         };
-        assert_eq!(found(all, &[(3, PAGE)]), [(Kind::Wx, 0x3000, 0x1000)]);
+        assert_eq!(found(all, &[(3, PAGE | 0x4000_0000)]), [(Kind::Wx, 0x3000, 0x1000)]);
         let overlaid = PermissionControl { overlay: Overlay::By(3), ..all };
-        assert_eq!(found(overlaid, &[(3, PAGE)]), []);
+        assert_eq!(found(overlaid, &[(3, PAGE | 0x4000_0000)]), []);
     }
 
     /// Hardware makes members of a group dirty one by one, whatever their bit 51.

@@ -9,7 +9,8 @@ use super::changes::{self, Change, Kind, Pair};
 use super::whose::{Whose, link};
 use super::{Snapshot, drawing};
 use crate::args::{PlanArguments, Policy};
-use crate::check::finding::{Finding, Rank};
+use crate::check::finding::Finding;
+use crate::check::kinds::Rank;
 use crate::dump::{bytes_as_text, size};
 use crate::page::framed;
 use crate::plan;
@@ -350,7 +351,7 @@ fn one_kind(kind: &[Finding], whose: &Whose) -> Markup {
         Rank::Cost => "cost",
     };
     html! {
-        h3 { span class=(format!("rank {rank}")) { (rank) } " " (about.name) ": " (about.title) }
+        h3 { span class=(format!("rank {rank}")) { (rank) } " " (about.kind.name()) ": " (about.title) }
         p { (about.risk) ". Read: " (about.read) "." }
         ul {
             @for finding in kind.iter().take(TOLD) {

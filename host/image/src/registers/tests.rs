@@ -3,6 +3,8 @@
 use vmsa::{Level, PhysAddr};
 
 use super::*;
+use crate::machine::Machine;
+use crate::memory::Bytes;
 
 fn registers(values: &[(&str, u64)]) -> Registers {
     let mut registers = Registers::default();
@@ -156,4 +158,109 @@ fn el2_has_one_range_and_with_e2h_two() {
     ];
     let roots = registers(&host).roots(&Origin::Flags).roots;
     assert_eq!(roots.iter().map(|root| root.regime).collect::<Vec<_>>(), [Regime::El2Upper, Regime::El2Lower]);
+}
+
+/// The roots of a machine whose CPUs have these registers, and what is noted.
+fn of_cpus(cpus: &[&[(&str, u64)]]) -> Roots {
+    let mut machine = Machine::new(Box::new(Bytes::new(0, Vec::new())));
+    machine.cpus = cpus.iter().map(|values| registers(values)).collect();
+    machine.roots().expect("memory")
+}
+
+const BOTH: [(&str, u64); 3] = [("TTBR1_EL1", 0x4000_0000), ("TTBR0_EL1", 0x4100_0000), ("SCTLR_EL1", 0x1001)];
+
+/// Each field of TCR_EL1 counts for the halves that it is about.
+#[test]
+fn a_field_tells_roots_apart_where_a_walk_depends_on_it() {
+    for field in TCR_EL1.fields {
+        let changed = TCR ^ field.bit(0);
+        let found =
+            of_cpus(&[&[&BOTH[..], &[("TCR_EL1", TCR)]].concat(), &[&BOTH[..], &[("TCR_EL1", changed)]].concat()]);
+        for (half, other, regime) in [('1', '0', Regime::El1Upper), ('0', '1', Regime::El1Lower)] {
+            let of_half = found.roots.iter().filter(|root| root.regime == regime).count();
+            let is_off = field.name == format!("EPD{half}");
+            let expected = if is_off || field.name.trim_end_matches("SZ").ends_with(other) { 1 } else { 2 };
+            assert_eq!(of_half, expected, "{regime:?} {}: {found:?}", field.name);
+        }
+        let told = found
+            .notes
+            .iter()
+            .any(|note| note.contains(&format!("disagree with registers of CPU 0: TCR_EL1.{} is", field.name)));
+        assert_eq!(told, !["EPD1", "EPD0"].contains(&field.name), "{}: {:?}", field.name, found.notes);
+    }
+}
+
+#[test]
+fn other_registers_tell_roots_apart_too() {
+    let with = |more: &[(&str, u64)]| {
+        let tcr = ("TCR_EL1", TCR);
+        of_cpus(&[
+            &[&BOTH[..], &[tcr, ("MAIR_EL1", 0xff), ("TCR2_EL1", 0)]].concat(),
+            &[&BOTH[..], &[tcr, ("MAIR_EL1", 0xff), ("TCR2_EL1", 0)], more].concat(),
+        ])
+    };
+    for (name, value, expected) in [
+        ("TTBR1_EL1", 0x4000_0001, 2),
+        ("TTBR1_EL1", 7 << 48 | 0x4000_0000, 2),
+        ("TTBR0_EL1", 7 << 48 | 0x4100_0001, 2),
+        ("TTBR0_EL1", 0x4200_0000, 3),
+        ("MAIR_EL1", 0x44, 4),
+        ("SCTLR_EL1", 0x1001 | 1 << 19, 4),
+        ("SCTLR_EL1", 0x1001 | 1 << 25, 4),
+        ("SCTLR_EL1", 0x1005, 4),
+        ("SCTLR_EL1", 0x1003, 2),
+        ("TCR2_EL1", 1 << 11, 4),
+        ("VTTBR_EL2", 0x4300_0000, 2),
+    ] {
+        let found = with(&[(name, value)]);
+        assert_eq!(found.roots.len(), expected, "{name} {value:#x}: {found:?}");
+        assert_eq!(found.notes.len(), if expected == 4 { 2 } else { 0 }, "{name} {value:#x}: {:?}", found.notes);
+    }
+}
+
+/// Two guests with one TTBR1, and one without stage 2.
+#[test]
+fn one_address_behind_two_stage_2s_is_two_page_tables() {
+    let with = |vttbr: u64, hcr: u64| {
+        let stage2 = [("VTTBR_EL2", vttbr), ("VTCR_EL2", 0x8002_3559), ("HCR_EL2", hcr)];
+        [&BOTH[..1], &[("TCR_EL1", TCR)], &stage2].concat()
+    };
+    let found = of_cpus(&[
+        &with(0x1_0000_4400_0000, 1),
+        &with(0x4300_0000, 1),
+        &with(0x4400_0001, 1),
+        &with(0x4400_0000, 0),
+        &with(0x4400_0000, 1 << 12),
+    ]);
+    let upper: Vec<&Root> = found.roots.iter().filter(|root| root.regime == Regime::El1Upper).collect();
+    let behind = |root: &Root| root.stage2.as_ref().map(|stage2| stage2.address.bits());
+    assert_eq!(upper.iter().map(|root| behind(root)).collect::<Vec<_>>(), [Some(0x4400_0000), Some(0x4300_0000), None]);
+    assert_eq!(upper[0].origin, Origin::Registers(vec![0, 2, 4]));
+    assert_eq!((found.roots.len(), found.notes.len()), (5, 0), "{found:?}");
+}
+
+/// What IPS and PARange allow: the least of them, and never more than descriptors hold.
+#[test]
+fn output_addresses_are_as_long_as_all_allow() {
+    let bits = |ips: u64, parange: Option<u64>, layout: Layout| {
+        let tcr = match layout {
+            Layout::Bits48 => TCR,
+            _ => TCR | 1 << 59,
+        } & !(7 << 32)
+            | ips << 32;
+        let parange = parange.map(|range| ("ID_AA64MMFR0_EL1", range));
+        let values: Vec<(&str, u64)> = BOTH.into_iter().chain([("TCR_EL1", tcr)]).chain(parange).collect();
+        registers(&values).roots(&Origin::Flags).roots[0].output_bits
+    };
+    for (ips, expected) in [(0, 32), (1, 36), (2, 40), (3, 42), (4, 44), (5, 48), (6, 48), (7, 48)] {
+        assert_eq!(bits(ips, None, Layout::Bits48), Some(expected), "{ips}");
+    }
+    assert_eq!(bits(6, None, Layout::Lpa2), Some(52));
+    for (parange, expected) in [(0, 32), (4, 44), (5, 44), (15, 44)] {
+        assert_eq!(bits(4, Some(parange), Layout::Bits48), Some(expected), "{parange}");
+    }
+    let stage2 =
+        registers(&[("HCR_EL2", 1), ("VTCR_EL2", 0x8002_3558 | 1 << 21), ("VTTBR_EL2", 0)]).roots(&Origin::Flags);
+    assert_eq!((stage2.roots[0].output_bits, stage2.roots[0].sets_access_flag), (Some(40), Some(true)));
+    assert_eq!(registers(&[("TCR_EL1", TCR), BOTH[0]]).roots(&Origin::Flags).roots[0].sets_access_flag, Some(false));
 }
