@@ -192,8 +192,21 @@ fn users() {
         println!("{}, real {:?}", ids(), call(SYS_getuid, &[]));
         tell("root again", call(SYS_setuid, &[0]));
         tell("two", call(SYS_setreuid, &[0, KEEP]));
+        of_the_machine();
         tell("a signal to another", call(SYS_kill, &[call(SYS_getppid, &[]).expect("a parent"), 0]));
         tell("a signal to itself", call(SYS_kill, &[call(SYS_getpid, &[]).expect("a number"), 0]));
+    });
+    in_child("to be ended first", || {
+        // Opened as root: what is whose below `/proc` changes with the user.
+        let path = c"/proc/self/oom_score_adj".as_ptr() as u64;
+        let file = call(SYS_openat, &[AT_FDCWD as u64, path, O_WRONLY as u64, 0]).expect("it opens");
+        let set = |text: &std::ffi::CStr| {
+            let written = call(SYS_pwrite64, &[file, text.as_ptr() as u64, text.count_bytes() as u64, 0]);
+            tell(&format!("to be ended first, {text:?}"), written);
+        };
+        set(c"50");
+        tell("a user", call(SYS_setuid, &[1000]));
+        [c"100", c"60", c"50", c"49", c"-1000", c"2000"].into_iter().for_each(set);
     });
     in_child("two", || {
         tell("both", call(SYS_setreuid, &[5, 6]));
@@ -205,6 +218,41 @@ fn users() {
         tell("of files, asked", call(SYS_setfsuid, &[KEEP]));
     });
     tell("nobody", call(SYS_setuid, &[KEEP]));
+}
+
+/// What root alone may.
+fn of_the_machine() {
+    let (time, text, parent) = ([1u64 << 31, 0], c"x".as_ptr() as u64, call(SYS_getppid, &[]).expect("a parent"));
+    let (at, number) = (time.as_ptr() as u64, [7u32]);
+    tell("a host's name", call(SYS_sethostname, &[text, 1]));
+    tell("a host's name, too long", call(SYS_sethostname, &[text, 65]));
+    tell("a domain", call(SYS_setdomainname, &[text, 0]));
+    tell("a time", call(SYS_clock_settime, &[0, at]));
+    tell("no time", call(SYS_clock_settime, &[0, 8]));
+    tell("a module", call(SYS_init_module, &[8, 100, text]));
+    tell("a module of a file", call(SYS_finit_module, &[99, text, 0]));
+    tell("a module that goes", call(SYS_delete_module, &[8, 0]));
+    for what in [2, 3, 8, 10, 11] {
+        tell(&format!("syslog {what}"), call(SYS_syslog, &[what, at, 7]));
+    }
+    tell("a capability less", prctl(24, [0; 4]));
+    tell("no capability", prctl(24, [99, 0, 0, 0]));
+    tell("secure bits", prctl(28, [16, 0, 0, 0]));
+    tell("a device", call(SYS_mknodat, &[AT_FDCWD as u64, c"/tmp/device".as_ptr() as u64, S_IFCHR.into(), 0x103]));
+    for (which, nice) in [(0, 5), (0, 4), (0, 5), (0, 19), (9, 0)] {
+        tell(&format!("nice {nice}"), call(SYS_setpriority, &[which, 0, nice]));
+    }
+    tell("another is nice", call(SYS_setpriority, &[0, parent, 7]));
+    for class in [1, 2, 5, 0, 3, 0x4000_0000, 0] {
+        let priority = [u32::from(class == 1 || class == 2)];
+        tell(&format!("class {class}"), call(SYS_sched_setscheduler, &[0, class, priority.as_ptr() as u64]));
+    }
+    tell("another's class", call(SYS_sched_setscheduler, &[parent, 3, [0u32].as_ptr() as u64]));
+    tell("no priority", call(SYS_sched_setparam, &[0, number.as_ptr() as u64]));
+    tell("a CPU of another", call(SYS_sched_setaffinity, &[parent, 8, [1u64].as_ptr() as u64]));
+    tell("a limit of another", call(SYS_prlimit64, &[parent, 0, 0, [0u64; 2].as_ptr() as u64]));
+    tell("a limit that grows", call(SYS_prlimit64, &[0, 14, [1u64; 2].as_ptr() as u64, 0]));
+    tell_file("/proc/sys/kernel/hostname");
 }
 
 fn machine() {

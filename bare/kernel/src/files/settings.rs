@@ -12,7 +12,7 @@ use crate::memory::promises;
 use crate::process::errno::{EACCES, EINVAL, Errno};
 use crate::process::table::Process;
 use crate::process::wishes::SLACK;
-use crate::threads::thread::Thread;
+use crate::threads::thread::{Thread, current};
 
 /// A number of the machine: its path, the least and the most that it may be, and what it is.
 struct Setting {
@@ -123,14 +123,14 @@ pub(super) fn set_of_process(
     match name {
         "oom_score_adj" => {
             let badness = within(-MOST_BADNESS, MOST_BADNESS)? as i32;
-            process.wishes.with(|wishes| wishes.badness = badness);
+            set_badness(process, badness, false)?;
         }
         "oom_adj" => {
             let badness = match within(OLD_NEVER, OLD_MOST)? {
                 OLD_MOST => MOST_BADNESS,
                 value => value * MOST_BADNESS / -OLD_NEVER,
             };
-            process.wishes.with(|wishes| wishes.badness = badness as i32);
+            set_badness(process, badness as i32, true)?;
         }
         "comm" => {
             let end = bytes.iter().position(|byte| [b'\n', 0].contains(byte)).unwrap_or(bytes.len()).min(15);
@@ -151,6 +151,21 @@ pub(super) fn set_of_process(
         _ => return Err(EACCES),
     }
     Ok(())
+}
+
+/// Root alone makes a process end less likely than it was when root last said so, or by the older scale than it is.
+fn set_badness(process: &Process, badness: i32, is_old: bool) -> Result<(), Errno> {
+    let is_root = current().task().process.users.with(|users| users.is_root());
+    process.wishes.with(|wishes| {
+        if badness < (if is_old { wishes.badness } else { wishes.least_badness }) && !is_root {
+            return Err(EACCES);
+        }
+        if is_root && !is_old {
+            wishes.least_badness = badness;
+        }
+        wishes.badness = badness;
+        Ok(())
+    })
 }
 
 /// Has nothing count as looked at any more.

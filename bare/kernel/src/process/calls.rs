@@ -53,6 +53,18 @@ impl Call<'_> {
     pub(crate) fn process(&self) -> &Arc<Process> {
         &self.thread.task().process
     }
+
+    /// Refuses to others than root what is the whole machine's.
+    fn check_root(&self) -> Result<(), Errno> {
+        if self.process().users.with(|users| users.is_root()) { Ok(()) } else { Err(EPERM) }
+    }
+
+    /// Refuses to others than root what is another user's: when its threads run.
+    fn check_owner(&self, thread: &Thread) -> Result<(), Errno> {
+        let theirs = thread.task().process.users.with(|users| users.user);
+        let is_own = |own: u32| own == theirs.effective || own == theirs.real;
+        if is_own(self.process().users.with(|users| users.user.effective)) { Ok(()) } else { self.check_root() }
+    }
 }
 
 /// One call: its number, its name, and what it does.

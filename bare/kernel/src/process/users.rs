@@ -1,4 +1,5 @@
-//! Who a process runs as. Nobody is kept from files for it: what may be changed is who one is, and whom one may send signals.
+//! Who a process runs as. Nobody is kept from files for it, but from what is the whole machine's or another user's: signals, limits, when
+//! it runs.
 
 use crate::fallible::Arc;
 use alloc::vec::Vec;
@@ -88,6 +89,13 @@ impl Users {
 
     pub(crate) fn is_root(&self) -> bool {
         self.user.effective == 0
+    }
+
+    /// Whether it may know and change the limits of who is this user and this group.
+    pub(crate) fn may_limit(&self, theirs: [Ids; 2]) -> bool {
+        let is_all_of = |own: u32, ids: Ids| [ids.real, ids.effective, ids.saved] == [own; 3];
+        let [user, group] = theirs;
+        self.is_root() || is_all_of(self.user.real, user) && is_all_of(self.group.real, group)
     }
 
     /// Whether a signal may be sent to who is `other`.

@@ -5,6 +5,8 @@
 pub(crate) struct Wishes {
     /// `oom_score_adj`: how much rather than others it ends where there is no memory, -1000 for never.
     pub(crate) badness: i32,
+    /// Below this it becomes so by root alone.
+    pub(crate) least_badness: i32,
     /// `personality`.
     pub(crate) personality: u32,
     /// PR_SET_TIMERSLACK: nanoseconds that a wait may come late.
@@ -38,6 +40,7 @@ impl Default for Wishes {
     fn default() -> Self {
         Self {
             badness: 0,
+            least_badness: 0,
             personality: 0,
             slack: SLACK,
             gains_nothing: false,

@@ -86,6 +86,7 @@ fn uname(call: &mut Call) -> Answer {
 
 /// `sethostname` and `setdomainname`.
 fn set_name(call: &mut Call) -> Answer {
+    call.check_root()?;
     let [from, bytes, ..] = call.arguments;
     let which = if call.frame.registers[8] == 161 { Name::Host } else { Name::Domain };
     let bytes = usize::try_from(bytes as i32).ok().filter(|bytes| *bytes < NAME_BYTES).ok_or(EINVAL)?;
@@ -106,12 +107,13 @@ fn personality(call: &mut Call) -> Answer {
     }))
 }
 
-/// The kernel's words, of which it keeps none.
+/// The kernel's words, of which it keeps none: root's, as `dmesg_restrict` has it.
 fn syslog(call: &mut Call) -> Answer {
     /// SYSLOG_ACTION_READ to READ_CLEAR, and CONSOLE_LEVEL.
     const READS: core::ops::RangeInclusive<i32> = 2..=4;
     const SETS_LEVEL: i32 = 8;
     const BUFFER_BYTES: u64 = 1 << 17;
+    call.check_root()?;
     let [what, to, bytes, ..] = call.arguments;
     match what as i32 {
         what if READS.contains(&what) => {
@@ -175,6 +177,10 @@ fn prlimit64(call: &mut Call) -> Answer {
         0 => call.process().clone(),
         number => table::find(number)?,
     };
+    let theirs = process.users.with(|users| [users.user, users.group]);
+    if !call.process().users.with(|users| users.may_limit(theirs)) {
+        return Err(EPERM);
+    }
     let before = limit(&process, resource)?;
     if let Some(new) = new {
         set_limit(call, &process, resource, new)?;

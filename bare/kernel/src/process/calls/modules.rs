@@ -27,6 +27,7 @@ fn room(bytes: u64) -> Result<Vec<u8>, Errno> {
 }
 
 fn init_module(call: &mut Call) -> Answer {
+    call.check_root()?;
     let [from, bytes, ..] = call.arguments;
     let mut object = room(bytes)?;
     copies::read(&mut object, from)?;
@@ -34,6 +35,7 @@ fn init_module(call: &mut Call) -> Answer {
 }
 
 fn finit_module(call: &mut Call) -> Answer {
+    call.check_root()?;
     let [file, _, flags, ..] = call.arguments;
     if flags != 0 {
         return Err(EINVAL);
@@ -67,6 +69,7 @@ fn load(object: &[u8]) -> Answer {
 }
 
 fn delete_module(call: &mut Call) -> Answer {
+    call.check_root()?;
     let name = copies::read_path(call.arguments[0])?;
     if modules::unload(&name) { Ok(0) } else { Err(ENOENT) }
 }

@@ -80,6 +80,7 @@ fn mknodat(call: &mut Call) -> Answer {
         0 | S_IFREG => Inode::regular(permissions)?,
         S_IFIFO => Inode::new(Body::Pipe(Pipe::new(true)), permissions)?,
         S_IFCHR => {
+            call.check_root()?;
             let number = ((device >> 8 & 0xfff) as u32, (device & 0xff) as u32);
             Inode::new(Body::Device(Device::find(number).ok_or(EPERM)?), permissions)?
         }

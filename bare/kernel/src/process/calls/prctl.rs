@@ -82,22 +82,26 @@ pub(super) fn prctl(call: &mut Call) -> Answer {
             Ok(0)
         }
         _ => {
+            if matches!(what, DROP_CAPABILITY | SET_SECURE) {
+                call.check_root()?;
+            }
             let [what, rest @ ..] = call.arguments;
             process.wishes.with(|wishes| wish(wishes, what, [rest[0], rest[1], rest[2], rest[3]]))
         }
     }
 }
 
+const DROP_CAPABILITY: u64 = 24;
+const SET_SECURE: u64 = 28;
+
 /// What is kept for who asks.
 fn wish(wishes: &mut Wishes, what: u64, arguments: [u64; 4]) -> Answer {
     const GET_KEEPS: u64 = 7;
     const SET_KEEPS: u64 = 8;
     const GET_SECURE: u64 = 27;
-    const SET_SECURE: u64 = 28;
     /// SECBIT_KEEP_CAPS, which is the same wish.
     const KEEPS: u64 = 1 << 4;
     const READ_CAPABILITY: u64 = 23;
-    const DROP_CAPABILITY: u64 = 24;
     const SET_SLACK: u64 = 29;
     const GET_SLACK: u64 = 30;
     const SET_WHEN_MEMORY_FAILS: u64 = 33;

@@ -8,6 +8,7 @@ use crate::clock::SECOND;
 use crate::cpus::walkers;
 use crate::process::copies;
 use crate::process::errno::*;
+use crate::process::resources;
 use crate::process::table;
 use crate::process::task::Schedule;
 use crate::threads::dispatcher;
@@ -28,6 +29,7 @@ pub(super) const CALLS: &[Row] = &[
 ];
 
 const SCHED_RR: i32 = 2;
+const SCHED_IDLE: i32 = 5;
 const SCHED_DEADLINE: i32 = 6;
 /// SCHED_RESET_ON_FORK.
 const RESET_ON_FORK: i32 = 0x4000_0000;
@@ -67,6 +69,7 @@ fn sched_setaffinity(call: &mut Call) -> Answer {
     copies::read(part, from)?;
     let wanted = u64::from_le_bytes(wanted) & cpus();
     let thread = named(call, number)?;
+    call.check_owner(&thread)?;
     if wanted == 0 {
         return Err(EINVAL);
     }
@@ -101,6 +104,7 @@ fn set_class(call: &Call, number: u64, class: Option<i32>, from: u64) -> Answer 
     }
     let priority_wanted = copies::read_half(from)?;
     let thread = named(call, number)?;
+    let limits = thread.task().process.limits.with(|limits| limits.0);
     thread.task().schedule.with(|schedule| {
         let class = class.unwrap_or(schedule.class);
         let most = priority(class & !RESET_ON_FORK, LARGEST_PRIORITY)?;
@@ -109,6 +113,15 @@ fn set_class(call: &Call, number: u64, class: Option<i32>, from: u64) -> Answer 
         if !is_known || u64::from(priority_wanted) > most || (priority_wanted == 0) != (most == 0) {
             return Err(EINVAL);
         }
+        let (most, plain) = (limits[resources::PRIORITY][0], class & !RESET_ON_FORK);
+        let is_raised = priority_wanted > schedule.priority && u64::from(priority_wanted) > most;
+        let is_realtime = priority_wanted > 0 && (is_raised || plain != schedule.class & !RESET_ON_FORK && most == 0);
+        let leaves_idle = schedule.class & !RESET_ON_FORK == SCHED_IDLE && plain != SCHED_IDLE;
+        let is_by_default = schedule.class & RESET_ON_FORK > class & RESET_ON_FORK;
+        if is_realtime || leaves_idle && !is_allowed(&limits, schedule.nice) || is_by_default {
+            call.check_root()?;
+        }
+        call.check_owner(&thread)?;
         *schedule = Schedule { class, priority: priority_wanted, ..*schedule };
         Ok(0)
     })
@@ -175,7 +188,28 @@ fn for_each_meant(call: &Call, which: u64, who: u64, mut each: impl FnMut(&Threa
 fn setpriority(call: &mut Call) -> Answer {
     let [which, who, nice, ..] = call.arguments;
     let nice = (nice as i32).clamp(-20, 19);
-    for_each_meant(call, which, who, |thread| thread.task().schedule.with(|schedule| schedule.nice = nice)).map(|()| 0)
+    let mut answer = Ok(0);
+    for_each_meant(call, which, who, |thread| {
+        let limits = thread.task().process.limits.with(|limits| limits.0);
+        let changed = call.check_owner(thread).and_then(|()| {
+            thread.task().schedule.with(|schedule| {
+                if nice < schedule.nice && !is_allowed(&limits, nice) && call.check_root().is_err() {
+                    return Err(EACCES);
+                }
+                schedule.nice = nice;
+                Ok(())
+            })
+        });
+        if let Err(refused) = changed {
+            answer = Err(refused);
+        }
+    })?;
+    answer
+}
+
+/// Whether a limit lets a thread be so little nice: from 1 on for 19.
+fn is_allowed(limits: &[[u64; 2]], nice: i32) -> bool {
+    (20 - nice) as u64 <= limits[resources::NICE][0]
 }
 
 /// From 1 on: the least nice.

@@ -90,9 +90,7 @@ fn getgroups(call: &mut Call) -> Answer {
 fn setgroups(call: &mut Call) -> Answer {
     let [count, from, ..] = call.arguments;
     let count = u64::from(count as u32);
-    if !call.process().users.with(|users| users.is_root()) {
-        return Err(EPERM);
-    }
+    call.check_root()?;
     if count > MOST_GROUPS {
         return Err(EINVAL);
     }
