@@ -92,6 +92,8 @@ pub struct Stage1 {
     pub ignores_hierarchy: bool,
     /// SCTLR.WXN.
     pub write_never_executes: bool,
+    /// TCR.E0PDx: EL0 has no access to this half. (FEAT_E0PD)
+    pub refuses_user: bool,
     /// SH for LPA2 descriptors, from TCR.SHx.
     pub shareability: u8,
     /// nT has a meaning: BBM level 1 and above.
@@ -205,6 +207,7 @@ fn flat(stage2: Stage2) -> Context {
         hardware: Hardware::default(),
         ignores_hierarchy: false,
         write_never_executes: false,
+        refuses_user: false,
         shareability: 0,
         has_nt: false,
         stage2: Some(stage2),
@@ -246,6 +249,7 @@ fn two_ranges(
         hardware: hardware(field(39, 2), features),
         ignores_hierarchy: field(if is_upper { 42 } else { 41 }, 1) == 1,
         write_never_executes: registers.get(sctlr) & SCTLR_WXN != 0,
+        refuses_user: field(if is_upper { 56 } else { 55 }, 1) == 1,
         shareability: field(at(12), 2) as u8,
         has_nt: features.bbm >= 1,
         stage2,
@@ -270,6 +274,7 @@ fn one_range(registers: &Registers, features: &Features) -> Context {
         hardware: hardware(field(21, 2), features),
         ignores_hierarchy: field(24, 1) == 1,
         write_never_executes: registers.get(Register::SctlrEl2) & SCTLR_WXN != 0,
+        refuses_user: false,
         shareability: field(12, 2) as u8,
         has_nt: features.bbm >= 1,
         stage2: None,

@@ -58,7 +58,7 @@ impl Concrete {
         let Some(attributes) = entry.attributes() else {
             return Outcome::Fault(Fault::stage1(FaultKind::Translation, entry.level));
         };
-        if let Some(fault) = entry.permission_fault(address, needed) {
+        if let Some(fault) = self.machine.may().refusal(entry, address, needed) {
             return Outcome::Fault(fault);
         }
         if kind == AccessKind::Write && attributes.hardware_dirty && !entry.is_combined {

@@ -50,6 +50,9 @@ fn two_levels(stage1: &Stage1, word: u64, hierarchy: Hierarchy) -> Permissions {
     if privileged && !(wxn && is_writable) {
         bits |= Permissions::EXECUTE;
     }
+    if stage1.refuses_user {
+        bits &= Permissions::READ | Permissions::WRITE | Permissions::EXECUTE;
+    }
     Permissions(bits)
 }
 

@@ -245,7 +245,10 @@ impl Machine {
                     hits.add_fault(fault, Some(late.settled));
                 }
                 hits.is_new_valid |= seen.route.is_current;
-                let outcome = outcome(lookup, &entry);
+                let outcome = match self.may.refusal(&entry, lookup.address, lookup.needed) {
+                    Some(fault) => Outcome::Fault(fault),
+                    None => Outcome::Translated(entry.output_at(lookup.address)),
+                };
                 match self.update(lookup, seen.word, &entry) {
                     Ok(update) => hits.add(outcome, update, self.news(lookup.cpu, seen), None),
                     Err(()) => hits.answer.add(outcome),
@@ -293,12 +296,5 @@ impl Machine {
         if bbm < 3 && hits.cached.iter().any(|one| hits.cached.iter().any(|two| differ(one, two))) {
             hits.add_fault(Fault::stage1(FaultKind::Conflict, 0), None);
         }
-    }
-}
-
-fn outcome(lookup: &Lookup, entry: &Entry) -> Outcome {
-    match entry.permission_fault(lookup.address, lookup.needed) {
-        Some(fault) => Outcome::Fault(fault),
-        None => Outcome::Translated(entry.output_at(lookup.address)),
     }
 }

@@ -20,9 +20,11 @@ use super::remembered::Remembered;
 use super::space::{Kept, Space, SpaceState, is_flat};
 use super::stale::Stale;
 use super::visible::Visible;
-use crate::context::Tag;
+use crate::attributes::Permissions;
+use crate::context::{Stage1, Tag};
 use crate::memory::Memory;
 
+use crate::syndrome::{Fault, FaultKind};
 /// What is not known of a store to memory that is no table yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unseen {
@@ -216,6 +218,14 @@ impl May {
 
     /// Who may hold `entry`, by whatever way.
     pub fn holders(&self, entry: &Entry) -> Holders {
+    /// The fault of an access to `address` that needs `needed`, if the leaf `entry` or TCR.E0PDx does not permit it.
+    pub(crate) fn refusal(&self, entry: &Entry, address: u64, needed: u8) -> Option<Fault> {
+        let is_half_refused = needed > Permissions::EXECUTE
+            && matches!(self.space(entry.space).space, Space::One(Stage1 { refuses_user: true, .. }));
+        let whole = is_half_refused.then(|| Fault::stage1(FaultKind::Translation, 0));
+        whole.or_else(|| entry.permission_fault(address, needed))
+    }
+
         let mut holders = self.reachable_holders(entry);
         if let Some(record) = self.stale.get(entry) {
             holders.merge(&record.holders);
