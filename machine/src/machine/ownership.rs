@@ -7,7 +7,7 @@ use crate::context::{Regime, Tag};
 use crate::finding::{Finding, Rule};
 use crate::tlb::entry::{Entry, SpaceId};
 use crate::tlb::found::Found;
-use crate::tlb::holders::Holders;
+use crate::tlb::holders::{Cpus, Holders};
 use crate::tlb::question::Question;
 
 impl Machine {
@@ -94,6 +94,7 @@ impl Machine {
     }
 
     /// From now on `cpu` cannot do without `first..=last`.
+        let worst = worst.or_else(|| self.combined_beyond(tag, first, last, allowed));
     pub fn needs(&mut self, cpu: u8, first: u64, last: u64) {
         self.event += 1;
         self.cpus[cpu as usize].needs.push((first, last));
@@ -103,6 +104,18 @@ impl Machine {
     pub fn needs_nothing(&mut self, cpu: u8) {
         self.event += 1;
         self.cpus[cpu as usize].needs.clear();
+    /// An entry that only TLBs hold, and that combines stage 1 with what stage 2 granted at intermediate `first..=last`.
+    fn combined_beyond(&self, tag: Tag, first: u64, last: u64, allowed: Permissions) -> Option<(Entry, Cpus)> {
+        let is_beyond = |entry: &Entry| {
+            let bytes = entry.last() - entry.start;
+            entry.second.is_some_and(|it| it.intermediate <= last && it.intermediate + bytes >= first)
+                && entry.attributes().is_some_and(|it| it.permissions.beyond(allowed) != Permissions::NONE)
+        };
+        let above = (tag.regime == Regime::Stage2).then_some(Tag::el10(tag.vmid));
+        let mut stale = above.into_iter().flat_map(|above| self.may.stale.of(above));
+        stale.find(|(entry, _)| is_beyond(entry)).map(|(entry, record)| (*entry, record.holders.cpus()))
+    }
+
     }
 
     /// `cpu` takes a TLB conflict abort: until an ALL or VMALL form, it may take another.
