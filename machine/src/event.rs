@@ -19,6 +19,17 @@ pub enum Level {
     El2,
 }
 
+impl Level {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::El0 => "EL0",
+            Self::El1 => "EL1",
+            Self::El2 => "EL2",
+        }
+    }
+}
+
 /// What an address in an event names.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Owned {

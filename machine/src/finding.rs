@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::barrier::Barrier;
+use crate::event::Level;
 use crate::tlb::entry::Entry;
 use crate::tlb::holders::Cpus;
 use crate::tlb::stale::{NearMiss, Origin};
@@ -102,6 +103,10 @@ pub enum Missing {
     WholeInvalidation,
     /// The correct encoding.
     Encoding(Option<Flaw>),
+    /// An exception level: below it the instruction is UNDEFINED.
+    Level(Level),
+    /// Another table than one that this event gave away.
+    NewTable(u64),
 }
 
 /// One finding.
@@ -119,6 +124,8 @@ pub struct Finding {
     pub store: Option<(u64, u64, u64)>,
     /// What may still be cached.
     pub cached: Option<Entry>,
+    /// What else leads to memory that was given away, and the root of its page table.
+    pub also: Vec<(Entry, u64)>,
     /// What it must not meet.
     pub other: Option<Entry>,
     /// Which CPUs may hold it.
@@ -145,6 +152,7 @@ impl Finding {
             address,
             store: None,
             cached: None,
+            also: Vec::new(),
             other: None,
             cpus: 0,
             origin: None,
@@ -180,6 +188,9 @@ pub trait Names {
     }
 }
 
+/// Further entries that a story names.
+const MOST_NAMED: usize = 4;
+
 /// Events by their numbers.
 struct Numbers;
 
@@ -211,6 +222,15 @@ impl Finding {
             let cpus: Vec<_> = (0..64).filter(|cpu| self.cpus >> cpu & 1 == 1).collect();
             let holders = if cpus.is_empty() { String::new() } else { format!(" on CPUs {cpus:?}") };
             writeln!(f, "  May still be cached{holders}: {cached}.")?;
+        }
+        for (entry, root) in self.also.iter().take(MOST_NAMED) {
+            writeln!(f, "  There leads, from the root {root:#x}: {entry}.")?;
+        }
+        if let Some(more @ 1..) = self.also.len().checked_sub(MOST_NAMED) {
+            writeln!(f, "  And {more} more.")?;
+        }
+        if self.cpus == 0 && !self.also.is_empty() {
+            writeln!(f, "  No CPU walks there now: the next one that does comes to it.")?;
         }
         if let Some(origin) = self.origin {
             if let Some(word) = origin.word {
@@ -267,9 +287,12 @@ impl Finding {
     /// What the CPU did, where it was no instruction.
     const fn act(&self) -> &'static str {
         match self.rule {
-            Rule::Reuse | Rule::StageOrder => "gave it away",
+            Rule::Reuse if matches!(self.missing, Missing::NewTable(_)) => "let walks come back to it",
+            Rule::Reuse => "gave it away",
+            Rule::StageOrder => "relied on stage 2 alone",
             Rule::Revocation => "took it to be revoked",
             Rule::NotVisible => "used it",
+            Rule::Encoding if matches!(self.missing, Missing::Level(_)) => "executed an MSR",
             Rule::Encoding => "executed no TLBI of the architecture",
             _ => "went on",
         }
@@ -299,7 +322,9 @@ impl Finding {
     /// What hardware makes of a TLBI that is wrong.
     const fn misencoded(&self) -> &'static str {
         match self.missing {
-            Missing::Encoding(Some(Flaw::Undefined)) => "take an exception, because the instruction is UNDEFINED",
+            Missing::Level(_) | Missing::Encoding(Some(Flaw::Undefined)) => {
+                "take an exception, because the instruction is UNDEFINED"
+            }
             Missing::Encoding(Some(Flaw::ReservedHint)) => "take it for no hint, or for one of a later architecture",
             Missing::Encoding(Some(Flaw::MisalignedBase)) => "invalidate nothing, or any other range",
             Missing::Encoding(Some(Flaw::Wraps)) => "leave what lies beyond the end as it was",
@@ -370,6 +395,11 @@ impl Missing {
             ),
             Self::Stage1AfterStage2 => write!(f, "a stage-1 invalidation after the stage-2 one and its DSB"),
             Self::Exchange => write!(f, "a compare-and-exchange"),
+            Self::Level(level) => write!(f, "{}: below that the instruction is UNDEFINED", level.name()),
+            Self::NewTable(event) => {
+                write!(f, "a table that is not somebody else's: this one was given away at ")?;
+                names.event(f, *event)
+            }
             Self::WholeInvalidation => write!(f, "an ALL or VMALL form for the regime"),
             Self::Encoding(flaw) => match flaw {
                 Some(flaw) => write!(f, "a correct encoding: {flaw}"),

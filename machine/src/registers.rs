@@ -39,6 +39,11 @@ impl Register {
         Self::HcrEl2,
         Self::HcrxEl2,
     ];
+
+    /// True when it names the root of a page table.
+    pub(crate) const fn is_root(self) -> bool {
+        matches!(self, Self::Ttbr0El1 | Self::Ttbr1El1 | Self::Ttbr0El2 | Self::Ttbr1El2 | Self::VttbrEl2)
+    }
 }
 
 /// One value for each [`Register`]; all zero out of reset.

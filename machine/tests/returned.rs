@@ -21,7 +21,9 @@ fn returned(forget: impl Fn(&mut Machine, u64)) -> Machine {
     for table in [L1, L2, L3] {
         forget(&mut machine, table);
     }
-    machine.store(0, L3, PAGE | PA | NON_GLOBAL);
+    for (word, value) in [(ROOT, L1 | TABLE), (L1, L2 | TABLE), (L2, L3 | TABLE), (L3, PAGE | PA | NON_GLOBAL)] {
+        machine.store(0, word, value);
+    }
     machine.barrier(0, ISH);
     msr(&mut machine, 0, &[(Register::Ttbr0El1, 2 << 48 | ROOT)]);
     silent(&machine);
@@ -218,5 +220,25 @@ fn what_who_comes_later_may_walk_is_not_learnt() {
     for is_finished in [false, true] {
         let mut machine = taken_from_one(is_finished);
         assert_eq!(machine.learn(L3, PAGE | OTHER), is_finished);
+    }
+}
+
+/// A link that was stored when its table was given away leads there again once somebody walks, unless it was stored anew.
+#[test]
+fn what_was_linked_when_it_was_given_away_waits_for_whoever_walks_there() {
+    for is_anew in [false, true] {
+        let mut machine = el1(1, Features::full(0));
+        unmap(&mut machine, ROOT, VMALLE1IS, 0);
+        msr(&mut machine, 0, &[(Register::Ttbr0El1, 5 << 48 | AWAY)]);
+        machine.store(0, ROOT, L1 | TABLE);
+        machine.release(0, L1, 0x1000, Owned::Table);
+        machine.store(0, L1, L2 | TABLE);
+        if is_anew {
+            machine.store(0, ROOT, L1 | TABLE);
+        }
+        machine.barrier(0, ISH);
+        silent(&machine);
+        msr(&mut machine, 0, &[(Register::Ttbr0El1, 2 << 48 | ROOT)]);
+        assert_eq!(rules(&machine), if is_anew { vec![] } else { vec![Rule::Reuse] });
     }
 }

@@ -68,6 +68,9 @@ impl Concrete {
         };
         let format = description.format();
         let geometry = *format.geometry();
+        if description.is_beyond() {
+            return Err(fault(&description, FaultKind::AddressSize, 0, address));
+        }
         let mut at = self.start(cpu, space, asid, address);
         loop {
             let shift = geometry.slot_shift(at.level);

@@ -16,6 +16,7 @@ impl Machine {
     pub fn write_register(&mut self, cpu: u8, register: Register, value: u64) {
         self.event += 1;
         self.cpus[cpu as usize].written.push((register, value));
+        self.named.retain(|it| (it.cpu, it.register) != (cpu, register));
         self.relive(cpu);
     }
 
@@ -123,6 +124,7 @@ impl Machine {
                 self.check_entered(cpu, space, &come, were);
             }
         }
+        self.check_returned(cpu);
     }
 
     /// Who may walk `space`. With TTBR.CnP, what one CPU caches all of them may use. (FEAT_TTCNP)

@@ -8,6 +8,7 @@ mod context;
 mod maintenance;
 mod ownership;
 mod release;
+mod returned;
 mod stores;
 mod unknown;
 
@@ -16,6 +17,7 @@ use core::hash::{Hash, Hasher};
 
 pub use access::{Answer, Outcome, Update, Way};
 pub(crate) use maintenance::Effect;
+use returned::NamedRoot;
 pub use unknown::{Link, Piece};
 
 use crate::context::Regime;
@@ -96,6 +98,7 @@ pub struct Machine {
     cpus: Vec<Cpu>,
     event: u64,
     findings: Vec<Finding>,
+    named: Vec<NamedRoot>,
     /// Report work that was not needed.
     is_linting: bool,
     /// Report frames that are given away while they are linked.
@@ -130,6 +133,7 @@ impl Machine {
             cpus: features.iter().map(cpu).collect(),
             event: 0,
             findings: Vec::new(),
+            named: Vec::new(),
             is_linting: false,
             is_strict: false,
             stops_walks: false,
@@ -304,6 +308,10 @@ impl Machine {
             entry.space = rank(entry.space);
             (entry, &record.holders, &record.marks, &record.passed).hash(&mut state);
         }
+        let (pieces, links) = may.freed.state();
+        pieces.for_each(|it| it.hash(&mut state));
+        links.for_each(|it| it.hash(&mut state));
+        self.named.iter().for_each(|it| (it.cpu, it.register, it.freed).hash(&mut state));
         let unset = may.unset.iter().map(|(word, it)| (word, it.is_swept));
         unset.for_each(|it| it.hash(&mut state));
         self.late().for_each(|(word, _, cpus)| (word, cpus).hash(&mut state));

@@ -1,6 +1,8 @@
 //! What programs say about ASIDs, VMIDs and access rights: that they have been given away, or revoked. These, and what
 //! `release` says of memory, are the moments at which a forgotten entry does harm.
 
+use alloc::vec::Vec;
+
 use super::Machine;
 use crate::attributes::Permissions;
 use crate::context::{Regime, Tag};
@@ -18,7 +20,7 @@ impl Machine {
         let found = self.may.stale.iter().find(|(it, record)| it.tag == tag && record.holders.exactly(asid) != 0);
         if let Some((entry, record)) = found {
             let (entry, holders) = (*entry, record.holders.clone());
-            return self.report_reuse(cpu, u64::from(asid), Some(entry), &holders);
+            return self.report_reuse(cpu, u64::from(asid), Some(entry), &holders, Vec::new());
         }
         let kept = self.may.spaces().find_map(|(id, it)| {
             let cpus = it.kept.holders.exactly(asid) | it.live.exactly(asid);
@@ -27,7 +29,7 @@ impl Machine {
         if let Some((space, cpus)) = kept
             && self.has_entries(space, Some(asid))
         {
-            self.report_reuse(cpu, u64::from(asid), None, &Holders::of(asid, cpus));
+            self.report_reuse(cpu, u64::from(asid), None, &Holders::of(asid, cpus), Vec::new());
         }
     }
 
@@ -51,7 +53,7 @@ impl Machine {
         let stale =
             self.may.stale.iter().find(|(it, _)| is_its(it.tag)).map(|(it, record)| (*it, record.holders.clone()));
         if let Some((entry, holders)) = stale {
-            return self.report_reuse(cpu, u64::from(vmid), Some(entry), &holders);
+            return self.report_reuse(cpu, u64::from(vmid), Some(entry), &holders, Vec::new());
         }
         let kept = self.may.spaces().find_map(|(id, it)| {
             let is_asked = is_its(it.space.tag()) && it.is_used();
@@ -60,13 +62,21 @@ impl Machine {
         if let Some(it) = kept {
             let mut holders = it.live.clone();
             holders.merge(&it.kept.holders);
-            self.report_reuse(cpu, u64::from(vmid), None, &holders);
+            self.report_reuse(cpu, u64::from(vmid), None, &holders, Vec::new());
         }
     }
 
-    pub(super) fn report_reuse(&mut self, cpu: u8, address: u64, entry: Option<Entry>, holders: &Holders) {
+    pub(super) fn report_reuse(
+        &mut self,
+        cpu: u8,
+        address: u64,
+        entry: Option<Entry>,
+        holders: &Holders,
+        also: Vec<(Entry, u64)>,
+    ) {
         let mut finding = Finding::new(Rule::Reuse, self.event, cpu, address);
         finding.cached = entry;
+        finding.also = also;
         finding.cpus = holders.cpus();
         self.explain(&mut finding);
         self.report(finding);
@@ -84,6 +94,7 @@ impl Machine {
                 worst.get_or_insert((entry, cpus));
             }
         });
+        let worst = worst.or_else(|| self.combined_beyond(tag, first, last, allowed));
         if let Some((entry, cpus)) = worst {
             let mut finding = Finding::new(Rule::Revocation, self.event, cpu, first);
             finding.cached = Some(entry);
@@ -93,17 +104,6 @@ impl Machine {
         }
     }
 
-    /// From now on `cpu` cannot do without `first..=last`.
-        let worst = worst.or_else(|| self.combined_beyond(tag, first, last, allowed));
-    pub fn needs(&mut self, cpu: u8, first: u64, last: u64) {
-        self.event += 1;
-        self.cpus[cpu as usize].needs.push((first, last));
-    }
-
-    /// `cpu` can do without again.
-    pub fn needs_nothing(&mut self, cpu: u8) {
-        self.event += 1;
-        self.cpus[cpu as usize].needs.clear();
     /// An entry that only TLBs hold, and that combines stage 1 with what stage 2 granted at intermediate `first..=last`.
     fn combined_beyond(&self, tag: Tag, first: u64, last: u64, allowed: Permissions) -> Option<(Entry, Cpus)> {
         let is_beyond = |entry: &Entry| {
@@ -116,6 +116,16 @@ impl Machine {
         stale.find(|(entry, _)| is_beyond(entry)).map(|(entry, record)| (*entry, record.holders.cpus()))
     }
 
+    /// From now on `cpu` cannot do without `first..=last`.
+    pub fn needs(&mut self, cpu: u8, first: u64, last: u64) {
+        self.event += 1;
+        self.cpus[cpu as usize].needs.push((first, last));
+    }
+
+    /// `cpu` can do without again.
+    pub fn needs_nothing(&mut self, cpu: u8) {
+        self.event += 1;
+        self.cpus[cpu as usize].needs.clear();
     }
 
     /// `cpu` takes a TLB conflict abort: until an ALL or VMALL form, it may take another.

@@ -9,6 +9,7 @@ impl Machine {
         self.event += 1;
         self.cpus[cpu as usize].stored = self.event;
         let address = address & !7;
+        self.may.freed.forget(address);
         if self.may.index.is_plain(address) {
             return self.may.store(cpu, address, value);
         }
@@ -69,6 +70,7 @@ impl Machine {
         let address = address & !7;
         self.see(cpu, address);
         self.cpus[cpu as usize].stored = self.event;
+        self.may.freed.forget(address);
         let found = self.may.memory.word(address);
         if self.may.index.is_plain(address) {
             self.may.store(cpu, address, value);
@@ -98,6 +100,7 @@ impl Machine {
         self.index_above(word, value);
         self.check_ground(cpu, word, old, value);
         self.check_store(cpu, word, old, value);
+        self.check_returned(cpu);
     }
 
     /// Stage 2 may have moved tables of stage 1.

@@ -7,7 +7,6 @@ use super::Machine;
 use super::release::Freed;
 use crate::context::{Regime, contexts};
 use crate::descriptor::{Descriptor, Hierarchy};
-use crate::event::Owned;
 use crate::registers::Register;
 use crate::tlb::entry::SpaceId;
 use crate::tlb::places::Place;
@@ -118,9 +117,9 @@ impl Machine {
 
     /// True when no walk comes to the 4 KiB at `page`, by whatever is written or kept: no table is there any more.
     pub fn forget_unreached(&mut self, page: u64) -> bool {
-        let freed = Freed { first: page, last: page + 0xfff, owned: Owned::Table };
+        let freed = Freed { first: page, last: page + 0xfff };
         let is_kept = self.may.stale.leading_to(freed.first, freed.last).any(|(entry, _)| entry.is_table());
-        if is_kept || self.link_to(&freed).is_some() {
+        if is_kept || !self.links_to(&freed).is_empty() {
             return false;
         }
         self.may.forget_table(page);

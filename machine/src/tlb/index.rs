@@ -134,6 +134,7 @@ impl May {
             let address = table + slot * 8;
             let count = ((0x1000 - (address & 0xfff)) / 8).min(slots);
             for place in self.physical(space, address) {
+                self.freed.note(place);
                 let base = base + (slot << shift);
                 let new = Use { space, level, table: place, slots: count as u32, base };
                 if !self.index.uses(place).contains(&new) {
@@ -232,6 +233,7 @@ impl May {
         let (space, level, word) = at;
         self.effort.spend();
         self.note_output(space, level, word, value, base);
+        self.freed.note(word);
         if self.unset.contains_key(&word) {
             self.unset_places.insert((space, level, base, word));
         }

@@ -12,6 +12,7 @@ use core::hash::{Hash, Hasher};
 use super::effort::Effort;
 use super::entry::{Entry, SpaceId};
 use super::found::{Found, Route, Seen, Sink};
+use super::freed::Freed;
 use super::holders::{Cpus, Holders};
 use super::late::{LateFaults, Sweep, Unset};
 use super::places::Index;
@@ -23,8 +24,8 @@ use super::visible::Visible;
 use crate::attributes::Permissions;
 use crate::context::{Stage1, Tag};
 use crate::memory::Memory;
-
 use crate::syndrome::{Fault, FaultKind};
+
 /// What is not known of a store to memory that is no table yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unseen {
@@ -58,6 +59,7 @@ pub struct May {
     /// order is enough; for one that a register names it is not.
     pub(crate) unseen: BTreeMap<(u8, u64), Unseen>,
     pub(crate) late: LateFaults,
+    pub(crate) freed: Freed,
     pub(crate) sweeps: Vec<Sweep>,
     /// By word.
     pub(crate) unset: BTreeMap<u64, Unset>,
@@ -216,8 +218,6 @@ impl May {
         is_flat(&self.space(one).space) == is_flat(&self.space(other).space)
     }
 
-    /// Who may hold `entry`, by whatever way.
-    pub fn holders(&self, entry: &Entry) -> Holders {
     /// The fault of an access to `address` that needs `needed`, if the leaf `entry` or TCR.E0PDx does not permit it.
     pub(crate) fn refusal(&self, entry: &Entry, address: u64, needed: u8) -> Option<Fault> {
         let is_half_refused = needed > Permissions::EXECUTE
@@ -226,6 +226,8 @@ impl May {
         whole.or_else(|| entry.permission_fault(address, needed))
     }
 
+    /// Who may hold `entry`, by whatever way.
+    pub fn holders(&self, entry: &Entry) -> Holders {
         let mut holders = self.reachable_holders(entry);
         if let Some(record) = self.stale.get(entry) {
             holders.merge(&record.holders);

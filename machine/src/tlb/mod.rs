@@ -7,6 +7,7 @@ pub(crate) mod effort;
 pub mod entry;
 mod forget;
 pub(crate) mod found;
+pub(crate) mod freed;
 pub mod holders;
 mod index;
 pub(crate) mod late;

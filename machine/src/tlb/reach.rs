@@ -20,7 +20,15 @@ impl May {
         {
             return self.reach_flat(space, stage1, &Route::from(walkers), question, sink);
         }
-        self.reach_table(space, &state.space.start(), &Route::from(walkers), question, sink);
+        if !state.space.is_beyond() {
+            return self.reach_table(space, &state.space.start(), &Route::from(walkers), question, sink);
+        }
+        if question.wants_faults {
+            let (kind, is_stage2) = (FaultKind::AddressSize, matches!(state.space, Space::Two(_)));
+            let (level, is_on_walk, intermediate) = (0, false, question.first);
+            let found = Found::Fault { kind, level, is_stage2, is_on_walk, intermediate, is_old: false };
+            sink(&Seen { found, word: u64::MAX, route: &Route::from(walkers) });
+        }
     }
 
     /// Everything that walks find which go on from `entry`, a table entry.

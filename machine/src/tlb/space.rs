@@ -46,6 +46,11 @@ impl Space {
         }
     }
 
+    /// True when the root is beyond the output size: every walk takes an Address size fault.
+    pub(crate) const fn is_beyond(&self) -> bool {
+        self.root() >> self.geometry().output_bits != 0
+    }
+
     /// Lowest and highest input address.
     pub const fn bounds(&self) -> (u64, u64) {
         match self {

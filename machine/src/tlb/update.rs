@@ -58,6 +58,7 @@ impl May {
     /// `word`, to which no walk comes, holds `value`. Whoever comes there later looks anew at what the table leads to.
     pub(crate) fn learn(&mut self, word: u64, value: u64) {
         let old = self.memory.set_word(word, value);
+        self.freed.forget(word);
         self.forget_word(word, &[old, value]);
         for place in self.places_of(word).iter() {
             let state = self.space_mut(place.space);
@@ -315,6 +316,9 @@ impl May {
         state.hidden.values_mut().for_each(|hidden| hidden.subtract(&come));
         state.hidden.retain(|_, hidden| !hidden.is_empty());
         self.forget_space(space);
+        if !come.is_empty() {
+            self.note_root(space);
+        }
         if is_unknown {
             self.index_space(space);
             // Without it, tables of contexts above could not be found.
