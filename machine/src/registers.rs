@@ -40,6 +40,11 @@ impl Register {
         Self::HcrxEl2,
     ];
 
+    /// True when EL1 does not have it.
+    pub(crate) const fn is_of_el2(self) -> bool {
+        self as usize >= Self::Ttbr0El2 as usize
+    }
+
     /// True when it names the root of a page table.
     pub(crate) const fn is_root(self) -> bool {
         matches!(self, Self::Ttbr0El1 | Self::Ttbr1El1 | Self::Ttbr0El2 | Self::Ttbr1El2 | Self::VttbrEl2)

@@ -75,6 +75,21 @@ impl Fault {
     }
 }
 
+impl core::fmt::Display for Fault {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let kind = match self.kind {
+            FaultKind::AddressSize => "address size",
+            FaultKind::Translation => "translation",
+            FaultKind::AccessFlag => "access flag",
+            FaultKind::Permission => "permission",
+            FaultKind::Conflict => return f.write_str("a TLB conflict abort"),
+        };
+        let stage = 1 + u8::from(self.is_stage2);
+        write!(f, "a stage-{stage} {kind} fault at level {}", self.level)?;
+        if self.is_on_walk { f.write_str(" for a table of stage 1") } else { Ok(()) }
+    }
+}
+
 /// What an access does.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum AccessKind {

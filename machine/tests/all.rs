@@ -6,6 +6,7 @@ mod common;
 mod above;
 mod afresh;
 mod beneath;
+mod borders;
 mod changes;
 mod conditions;
 mod corners;

@@ -148,6 +148,12 @@ fn example(name: &str) -> String {
 
 fn statuses() -> Result<(), String> {
     expect(&[&example("unmap.trace")], 0, &["no rule is broken"])?;
+    // A kernel that maps on demand is told of its faults, and no rule is broken.
+    let text = fs::read_to_string(example("unmap.trace")).map_err(|error| error.to_string())?;
+    let line = text.lines().count() + 1;
+    let faults = temporary("faults.trace", &format!("{text}0 access read 0\n1 access read 0\n"))?;
+    let told = format!("can only fault: 2; the first, at line {line}, takes a stage-1 translation fault at level 3");
+    expect(&[&faults], 0, &["no rule is broken", &told])?;
     let bad = example("wrong-hint.trace");
     let text = expect(&[&bad], 1, &["wrong-hint.trace:30: V7", "2 violations", "--all tells every one"])?;
     if text.contains("V1") {

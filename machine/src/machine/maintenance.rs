@@ -57,6 +57,12 @@ impl Machine {
         self.check_effect(cpu, &selector, operand, &effect);
     }
 
+    /// A TLBI, or an MSR where there is no operation, that needs `level`: at the level of `cpu` it is UNDEFINED.
+    pub(crate) fn refuse(&mut self, cpu: u8, operation: Option<Operation>, operand: u64, level: Level) {
+        self.event += 1;
+        self.report_too_low(cpu, operation, operand, level);
+    }
+
     /// What a TLBI of `cpu` would select, and on which CPUs, without executing it.
     pub(crate) fn selector_of(&self, cpu: u8, opcode: Opcode, operand: u64) -> Option<(Selector, Cpus)> {
         let operation = self.adjusted(cpu, opcode.decode()?);

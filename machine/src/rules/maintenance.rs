@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use crate::barrier::Barrier;
 use crate::context::{Regime, Tag};
+use crate::event::Level;
 use crate::finding::{Finding, Lint, Missing, Rule};
 use crate::machine::{Effect, Machine};
 use crate::tlb::entry::Entry;
@@ -15,6 +16,14 @@ use crate::tlb::visible::words_of;
 use crate::tlbi::{Flaw, Miss, Operation, Scope, Selector, What};
 
 impl Machine {
+    /// V7: an instruction of `level`, which `cpu` is below. Nothing else happens.
+    pub(crate) fn report_too_low(&mut self, cpu: u8, operation: Option<Operation>, operand: u64, level: Level) {
+        let mut finding = Finding::new(Rule::Encoding, self.events(), cpu, operand);
+        finding.operation = operation;
+        finding.missing = Missing::Level(level);
+        self.report(finding);
+    }
+
     /// V7: not a TLBI of this architecture.
     pub(crate) fn report_undefined(&mut self, cpu: u8, operand: u64) {
         let mut finding = Finding::new(Rule::Encoding, self.events(), cpu, operand);

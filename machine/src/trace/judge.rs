@@ -10,11 +10,13 @@ use alloc::vec::Vec;
 use super::line::{Act, Of};
 use super::{Line, Malformed, Trace};
 use crate::context::{self, Tag};
-use crate::event::Event;
+use crate::event::{Event, Level};
 use crate::finding::Finding;
-use crate::machine::Machine;
+use crate::machine::{Machine, Outcome};
 use crate::memory::KnownMemory;
 use crate::registers::{HCR_E2H, HCR_VM, Register};
+use crate::syndrome::Fault;
+use crate::tlb::holders::Cpus;
 
 const ACCESS_FLAG: u64 = 1 << 10;
 /// AP\[2\] of stage 1, S2AP\[1\] of stage 2: what hardware changes when it sets the dirty state.
@@ -44,6 +46,9 @@ pub struct Judge<'t> {
     initial: KnownMemory,
     /// What was written since.
     words: BTreeMap<u64, Word>,
+    /// CPUs that have begun: of the others the trace tells what registers held before.
+    begun: Cpus,
+    faults: Vec<(usize, Fault)>,
 }
 
 impl<'t> Judge<'t> {
@@ -54,7 +59,8 @@ impl<'t> Judge<'t> {
         if is_linting {
             machine.lint();
         }
-        Self { trace, machine, next: 0, ends: Vec::new(), initial, words: BTreeMap::new() }
+        let (words, ends, faults) = (BTreeMap::new(), Vec::new(), Vec::new());
+        Self { trace, machine, next: 0, ends, initial, words, begun: 0, faults }
     }
 
     /// Finds frames, too, that are freed while a live descriptor still maps them.
@@ -98,6 +104,11 @@ impl<'t> Judge<'t> {
     /// What was found so far, oldest first.
     pub fn findings(&self) -> &[Finding] {
         self.machine.findings()
+    }
+
+    /// Accesses that can only fault, by their lines: no findings, for many a kernel maps on demand.
+    pub fn faults(&self) -> &[(usize, Fault)] {
+        &self.faults
     }
 
     /// The number of the line that an event of the machine belongs to; `None` before the first.
@@ -158,11 +169,36 @@ impl<'t> Judge<'t> {
         if let Event::Store { address, value, .. } = *event {
             self.note(address, value, number);
         }
-        if let Event::Write { register, value } = *event {
+        if let (Event::Write { register, value }, None) = (*event, self.needed_level(cpu, event)) {
             self.check_register(cpu, register, value)?;
         }
-        self.machine.apply(cpu, event);
+        match (self.needed_level(cpu, event), *event) {
+            (Some(level), Event::Tlbi { opcode, operand }) => self.machine.refuse(cpu, opcode.decode(), operand, level),
+            (Some(level), Event::Write { value, .. }) => self.machine.refuse(cpu, None, value, level),
+            (_, Event::Access { address, kind }) => {
+                let outcomes = self.machine.access(cpu, address, kind).outcomes;
+                let is_fault = |it: &Outcome| matches!(it, Outcome::Fault(_));
+                if let (Some(Outcome::Fault(fault)), true) = (outcomes.first(), outcomes.iter().all(is_fault)) {
+                    self.faults.push((number, *fault));
+                }
+            }
+            _ => self.machine.apply(cpu, event),
+        }
+        if !matches!(event, Event::Write { .. } | Event::Barrier(_)) {
+            self.begun |= 1 << cpu;
+        }
         Ok(())
+    }
+
+    /// The exception level that an instruction needs, if `cpu` is below it: there it is UNDEFINED.
+    fn needed_level(&self, cpu: u8, event: &Event) -> Option<Level> {
+        let is_of_el2 = match event {
+            Event::Tlbi { opcode, .. } => opcode.fields().0 == 4,
+            Event::Write { register, .. } if self.begun >> cpu & 1 == 1 => register.is_of_el2(),
+            _ => return None,
+        };
+        let needed = if is_of_el2 { Level::El2 } else { Level::El1 };
+        (self.machine.cpus()[usize::from(cpu)].level() < needed).then_some(needed)
     }
 
     fn note(&mut self, address: u64, value: u64, number: usize) {
@@ -228,8 +264,8 @@ impl<'t> Judge<'t> {
         let it = &self.machine.cpus()[usize::from(cpu)];
         let registers = it.newest_registers();
         match it.level() {
-            crate::event::Level::El2 if registers.get(Register::HcrEl2) & HCR_E2H != 0 => Tag::EL20,
-            crate::event::Level::El2 => Tag::EL2,
+            Level::El2 if registers.get(Register::HcrEl2) & HCR_E2H != 0 => Tag::EL20,
+            Level::El2 => Tag::EL2,
             _ if context::is_host(&registers) => Tag::EL20,
             _ => Tag::el10(context::current_vmid(&registers, it.features())),
         }

@@ -14,7 +14,7 @@ pub(crate) struct JudgeArguments {
     /// Also barriers and TLBIs that were not needed; they do not change the exit status
     #[arg(long)]
     pub(crate) lint: bool,
-    /// Also frames that are freed while a live descriptor still maps them
+    /// Also memory that is freed while a live descriptor still maps it
     #[arg(long)]
     pub(crate) strict: bool,
     /// Read on as the file grows, until a rule is broken, or with --all for ever

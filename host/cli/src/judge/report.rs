@@ -35,6 +35,10 @@ pub(super) fn text(
         0 => writeln!(out, "{path}: {lines}, no rule is broken{needless}"),
         count => writeln!(out, "{path}: {lines}, {}{needless}{more}", counted(count, "violation")),
     }?;
+    if let Some((line, fault)) = judge.faults().first() {
+        let count = judge.faults().len();
+        writeln!(out, "  accesses that can only fault: {count}; the first, at line {line}, takes {fault}")?;
+    }
     trace.notes.iter().try_for_each(|note| writeln!(out, "  {note}"))
 }
 
