@@ -13,7 +13,8 @@ use vellum_pagetable::{Census, Change, El1, Licence, Memory, PageTable, Rehearsa
 use vellum_vmsa::ptdump::{Naming, Ptdump};
 use vellum_vmsa::registers::MemoryTypes;
 use vellum_vmsa::{
-    AddressHalf, BbmLevel, Descriptor, Geometry, Granule4K, Layout, LeafSize, Meaning, Stage1Attributes, VirtAddr,
+    AddressHalf, BbmLevel, Descriptor, Geometry, Granule4K, Layout, LeafSize, Meaning, PageSize, Stage1Attributes,
+    VirtAddr,
 };
 
 type Table<'m> = PageTable<'m, Granule4K, El1, Memory>;
@@ -119,8 +120,14 @@ fn change(
 
 fn dump(table: &Table<'_>) -> String {
     let geometry = table.geometry();
-    let naming =
-        Naming { start: geometry.start(), layout: geometry.layout(), memory: MemoryTypes::COMMON, shareability: 3 };
+    let naming = Naming {
+        page_size: PageSize::Size4K,
+        start: geometry.start(),
+        layout: geometry.layout(),
+        memory: MemoryTypes::COMMON,
+        shareability: 3,
+        has_one_privilege: false,
+    };
     let mut dump = Ptdump::new(String::new(), naming, &[]);
     let view = table.view();
     let _ = view.for_each::<Infallible>(VirtAddr::new(0)..VirtAddr::new(4 * GIB), |entry| {
@@ -849,7 +856,7 @@ fn a_block_is_hidden_and_splits_without_a_licence() {
               dsb ish
               isb
             ----
-            0x0000000000000000-0x0000000000200000           2M PMD F     RW NX SHD AF            UXN    MEM/NORMAL
+            0x0000000000000000-0x0000000000200000           2M PMD F held 0x0060000000000700
             0x0000000000200000-0x0000000040000000        1022M PMD
             0x0000000040000000-0x0000000100000000           3G PGD
             ----
@@ -864,10 +871,10 @@ fn a_block_is_hidden_and_splits_without_a_licence() {
               dsb ishst
               isb
             ----
-            0x0000000000000000-0x0000000000005000          20K PTE F     RW NX SHD AF            UXN    MEM/NORMAL
+            0x0000000000000000-0x0000000000005000          20K PTE F held 0x0060000000000702
             0x0000000000005000-0x0000000000006000           4K PTE       RW NX SHD AF            UXN    MEM/NORMAL
-            0x0000000000006000-0x0000000000010000          40K PTE F     RW NX SHD AF            UXN    MEM/NORMAL
-            0x0000000000010000-0x0000000000200000        1984K PTE F     RW NX SHD AF    CON     UXN    MEM/NORMAL
+            0x0000000000006000-0x0000000000010000          40K PTE F held 0x0060000000000702
+            0x0000000000010000-0x0000000000200000        1984K PTE F held 0x0070000000000702
             0x0000000000200000-0x0000000040000000        1022M PMD
             0x0000000040000000-0x0000000100000000           3G PGD
         "#]],

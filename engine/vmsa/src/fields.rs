@@ -16,20 +16,23 @@ macro_rules! registers {
 
 mod control;
 mod descriptor;
+mod exception;
 mod identification;
 mod permission;
 mod translation;
 
 pub use control::{HCR_EL2, PAR_EL1_FAULT, PAR_EL1_SUCCESS, SCTLR_EL1};
 pub use descriptor::{
-    Format, STAGE1_INDIRECT_LEAF, STAGE1_LEAF, STAGE1_TABLE, STAGE2_INDIRECT_LEAF, STAGE2_LEAF, STAGE2_TABLE,
+    Format, ONE_PRIVILEGE_LEAF, ONE_PRIVILEGE_TABLE, STAGE1_INDIRECT_LEAF, STAGE1_LEAF, STAGE1_TABLE,
+    STAGE2_INDIRECT_LEAF, STAGE2_LEAF, STAGE2_TABLE,
 };
+pub use exception::{FAR_EL1, HPFAR_EL2, SPSR_EL1};
 pub use identification::{
-    ID_AA64ISAR0_EL1, ID_AA64ISAR1_EL1, ID_AA64MMFR0_EL1, ID_AA64MMFR1_EL1, ID_AA64MMFR2_EL1, ID_AA64MMFR3_EL1,
-    ID_AA64MMFR4_EL1, ID_AA64PFR0_EL1, MIDR_EL1,
+    CTR_EL0, ID_AA64ISAR0_EL1, ID_AA64ISAR1_EL1, ID_AA64MMFR0_EL1, ID_AA64MMFR1_EL1, ID_AA64MMFR2_EL1,
+    ID_AA64MMFR3_EL1, ID_AA64MMFR4_EL1, ID_AA64PFR0_EL1, ID_AA64PFR1_EL1, ID_AA64PFR2_EL1, MIDR_EL1,
 };
 pub use permission::{PIR_EL1, PIRE0_EL1, POR_EL0, POR_EL1, S2PIR_EL2, S2POR_EL1};
-pub use translation::{MAIR_EL1, TCR_EL1, TCR_EL2, TCR2_EL1, TTBR0_EL1, TTBR1_EL1, VTCR_EL2, VTTBR_EL2};
+pub use translation::{MAIR_EL1, TCR_EL1, TCR_EL2, TCR_EL3, TCR2_EL1, TTBR0_EL1, TTBR1_EL1, VTCR_EL2, VTTBR_EL2};
 
 /// A register, or another 64-bit word, as its fields.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -113,10 +116,11 @@ impl Field {
 
 impl Register {
     /// Every register here. PAR_EL1 is two: its other fields depend on bit 0.
-    pub const ALL: [&'static Self; 27] = [
+    pub const ALL: [&'static Self; 34] = [
         &TCR_EL1,
         &TCR2_EL1,
         &TCR_EL2,
+        &TCR_EL3,
         &VTCR_EL2,
         &TTBR0_EL1,
         &TTBR1_EL1,
@@ -132,8 +136,14 @@ impl Register {
         &HCR_EL2,
         &PAR_EL1_SUCCESS,
         &PAR_EL1_FAULT,
+        &FAR_EL1,
+        &HPFAR_EL2,
+        &SPSR_EL1,
         &MIDR_EL1,
+        &CTR_EL0,
         &ID_AA64PFR0_EL1,
+        &ID_AA64PFR1_EL1,
+        &ID_AA64PFR2_EL1,
         &ID_AA64ISAR0_EL1,
         &ID_AA64ISAR1_EL1,
         &ID_AA64MMFR0_EL1,
@@ -214,8 +224,16 @@ mod tests {
 
     use super::*;
 
-    const FORMATS: [&Format; 6] =
-        [&STAGE1_LEAF, &STAGE1_INDIRECT_LEAF, &STAGE1_TABLE, &STAGE2_LEAF, &STAGE2_INDIRECT_LEAF, &STAGE2_TABLE];
+    const FORMATS: [&Format; 8] = [
+        &STAGE1_LEAF,
+        &STAGE1_INDIRECT_LEAF,
+        &STAGE1_TABLE,
+        &ONE_PRIVILEGE_LEAF,
+        &ONE_PRIVILEGE_TABLE,
+        &STAGE2_LEAF,
+        &STAGE2_INDIRECT_LEAF,
+        &STAGE2_TABLE,
+    ];
 
     /// No bit is two things.
     #[test]

@@ -5,13 +5,16 @@
 //! 0xffff000000000000-0xffff000000200000           2M PMD       RW NX SHD AF        BLK UXN    MEM/NORMAL-TAGGED
 //! ```
 //! A [`Ptdump`] is fed every entry in order, empty ones included, and merges runs that differ in nothing it prints. Where bits
-//! do not say what they permit, its words are for what registers make of them.
+//! do not say what they permit, its words are for what registers make of them. An entry that no walk takes for a leaf is `F`:
+//! what it holds is software's, and is printed as a number, without bits that nothing here prints.
 
 use core::fmt;
 
 use crate::fields::STAGE1_LEAF;
 use crate::registers::{MemoryType, MemoryTypes};
-use crate::{Bits, Descriptor, Layout, Level, Permissions, Rights, Stage1Attributes, permission_index};
+use crate::{
+    Bits, Descriptor, Layout, Level, Meaning, PageSize, Permissions, Rights, Stage1Attributes, permission_index,
+};
 
 /// A line such as `---[ Linear Mapping start ]---`, printed when the dump reaches `address`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,6 +28,8 @@ pub struct Marker<'a> {
 /// What a dump must know of the regime to name attributes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Naming {
+    /// The granule: what is reserved at a level depends on it.
+    pub page_size: PageSize,
     /// The level of the root table: it is called PGD.
     pub start: Level,
     /// How descriptors hold their output address.
@@ -33,15 +38,24 @@ pub struct Naming {
     pub memory: MemoryTypes,
     /// With LPA2, the shareability of every leaf, from TCR_EL1.SH0 or SH1.
     pub shareability: u8,
+    /// The regime has one privilege (EL2 without E2H, EL3): XN is bit 54, and there is no EL0 and no ASID.
+    pub has_one_privilege: bool,
 }
 
 /// Merges entries into lines and writes them to `out`.
 ///
 /// ```
 /// use vellum_vmsa::ptdump::{Naming, Ptdump};
-/// use vellum_vmsa::{Descriptor, Layout, Level, registers::MemoryTypes};
+/// use vellum_vmsa::{Descriptor, Layout, Level, PageSize, registers::MemoryTypes};
 ///
-/// let naming = Naming { start: Level::L1, layout: Layout::Bits48, memory: MemoryTypes::COMMON, shareability: 3 };
+/// let naming = Naming {
+///     page_size: PageSize::Size4K,
+///     start: Level::L1,
+///     layout: Layout::Bits48,
+///     memory: MemoryTypes::COMMON,
+///     shareability: 3,
+///     has_one_privilege: false,
+/// };
 /// let mut dump = Ptdump::new(String::new(), naming, &[]);
 /// dump.entry(0, Level::L1, Descriptor::INVALID)?;
 /// dump.entry(0x4000_0000, Level::L1, Descriptor::new(0x0060_0000_4000_0701))?;
@@ -80,6 +94,8 @@ struct Run {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Added {
     Nothing,
+    Held,
+    Reserved,
     Permissions(Permissions),
     Index(u8),
 }
@@ -100,6 +116,10 @@ const PRINTED: Bits = Descriptor::TYPE
 /// Those of them that are about permissions, but where registers say them.
 const PERMISSIONS: Bits =
     Stage1Attributes::USER.union(Stage1Attributes::READ_ONLY).union(Stage1Attributes::NO_EXECUTE).bits();
+
+/// What has no meaning where there is one privilege: neither EL0 nor an ASID.
+const OF_TWO_PRIVILEGES: Bits =
+    Stage1Attributes::USER.union(Stage1Attributes::UXN).union(Stage1Attributes::NOT_GLOBAL).bits();
 
 /// The bits that would permit the same, and whether they would permit it exactly.
 fn as_bits(permissions: Permissions) -> (Bits, bool) {
@@ -133,7 +153,7 @@ impl<'a, W: fmt::Write> Ptdump<'a, W> {
         level: Level,
         descriptor: Descriptor,
     ) -> fmt::Result {
-        let (printed, added) = self.printed(descriptor, permits);
+        let (printed, added) = self.printed(descriptor, level, permits);
         let is_like = |run: &Run| run.level == level && run.printed == printed && run.added == added;
         match self.run {
             Some(run) if is_like(&run) && !self.is_marker_due(address) => return Ok(()),
@@ -154,24 +174,36 @@ impl<'a, W: fmt::Write> Ptdump<'a, W> {
         Ok(self.out)
     }
 
-    fn printed(&self, descriptor: Descriptor, permits: Permitted) -> (Bits, Added) {
+    fn printed(&self, descriptor: Descriptor, level: Level, permits: Permitted) -> (Bits, Added) {
+        match descriptor.meaning(self.naming.page_size, self.naming.layout, level) {
+            Meaning::Leaf(..) => {}
+            Meaning::Reserved => return (0, Added::Reserved),
+            _ => {
+                let is_hole = descriptor == Descriptor::INVALID;
+                return (descriptor.bits() & PRINTED, if is_hole { Added::Nothing } else { Added::Held });
+            }
+        }
         let bits = self.without_output(descriptor);
-        match permits {
-            Permitted::ByRegisters(permissions) if descriptor.is_valid() => {
+        let (bits, added) = match permits {
+            Permitted::ByRegisters(permissions) => {
                 let (like, is_exact) = as_bits(permissions);
                 let added = if is_exact { Added::Nothing } else { Added::Permissions(permissions) };
                 (bits & !PERMISSIONS | like, added)
             }
-            Permitted::Unknown if descriptor.is_valid() => {
-                (bits & !PERMISSIONS, Added::Index(permission_index(descriptor)))
+            Permitted::Unknown => (bits & !PERMISSIONS, Added::Index(permission_index(descriptor))),
+            Permitted::ByBits if self.naming.has_one_privilege => {
+                let execute_never = Stage1Attributes::UXN.bits();
+                let like = if bits & execute_never == 0 { 0 } else { Stage1Attributes::PXN.bits() };
+                (bits & !Stage1Attributes::PXN.bits() | like, Added::Nothing)
             }
-            _ => (bits, Added::Nothing),
-        }
+            Permitted::ByBits => (bits, Added::Nothing),
+        };
+        (if self.naming.has_one_privilege { bits & !OF_TWO_PRIVILEGES } else { bits }, added)
     }
 
     fn without_output(&self, descriptor: Descriptor) -> Bits {
         let bits = descriptor.bits() & PRINTED;
-        if self.naming.layout != Layout::Lpa2 || bits == 0 {
+        if self.naming.layout != Layout::Lpa2 {
             return bits;
         }
         // With LPA2 bits 9:8 are output-address bits, and shareability comes from TCR_EL1 (D8.3.1).
@@ -197,8 +229,11 @@ impl<'a, W: fmt::Write> Ptdump<'a, W> {
         let (size, unit) = scale(end.wrapping_sub(run.start));
         let level = level_name(run.level, self.naming.start);
         write!(self.out, "{:#018x}-{end:#018x}   {size:>9}{unit} {level}", run.start)?;
-        if run.printed != 0 {
-            self.attributes(run)?;
+        match (run.printed, run.added) {
+            (_, Added::Reserved) => self.out.write_str(" F reserved")?,
+            (held, Added::Held) => write!(self.out, " F held {held:#018x}")?,
+            (0, _) => {}
+            _ => self.attributes(run)?,
         }
         self.out.write_char('\n')
     }
@@ -212,7 +247,6 @@ impl<'a, W: fmt::Write> Ptdump<'a, W> {
             false => (bits.contains(flag), set, clear),
         };
         let words = [
-            (run.printed & Descriptor::VALID != 0, " ", "F"),
             permits(Stage1Attributes::USER, "USR", "   "),
             permits(Stage1Attributes::READ_ONLY, "ro", "RW"),
             permits(Stage1Attributes::PXN, "NX", "x "),
@@ -224,6 +258,7 @@ impl<'a, W: fmt::Write> Ptdump<'a, W> {
             permits(Stage1Attributes::UXN, "UXN", "   "),
             (bits.contains(Stage1Attributes::GUARDED), "GP", "  "),
         ];
+        self.out.write_str("  ")?;
         for (is_set, set, clear) in words {
             write!(self.out, " {}", if is_set { set } else { clear })?;
         }
@@ -231,7 +266,11 @@ impl<'a, W: fmt::Write> Ptdump<'a, W> {
             write!(self.out, " {name}")?;
         }
         match run.added {
-            Added::Nothing => Ok(()),
+            Added::Nothing | Added::Held | Added::Reserved => Ok(()),
+            // Where there is one privilege, nobody else is told of.
+            Added::Permissions(of) if self.naming.has_one_privilege => {
+                write!(self.out, " privileged {}", of.privileged)
+            }
             Added::Permissions(Permissions { privileged, unprivileged }) => {
                 write!(self.out, " privileged {privileged}, EL0 {unprivileged}")
             }

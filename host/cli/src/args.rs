@@ -1,16 +1,18 @@
 //! The command line. Its help teaches by example.
 
 mod audit;
+mod encoding;
 mod judge;
 mod plan;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use image::{Ram, Source, number};
-use vmsa::{Layout, Level, PageSize};
+use image::{Ram, Source};
+use vmsa::{Level, PageSize};
 
 pub(crate) use audit::AuditArguments;
+pub(crate) use encoding::{EncodingArguments, Regime};
 pub(crate) use judge::{JudgeArguments, TraceFormat};
 pub(crate) use plan::{PlanArguments, Policy};
 
@@ -84,7 +86,7 @@ pub(crate) struct AccessArguments {
     /// With qemu: and qmp:, read memory from the guest's shared memory file, while it runs
     #[arg(long, value_name = "FILE[@BASE]", value_parser = |text: &str| text.parse::<Ram>())]
     pub(crate) ram: Option<Ram>,
-    /// Which part: the kernel's, the user's, EL2's, stage 2, or every distinct root
+    /// Which part: the kernel's, the user's, EL2's, EL3's, stage 2, or every distinct root
     #[arg(long, value_enum, default_value_t = Part::Kernel)]
     pub(crate) part: Part,
     /// The page tables of this CPU alone
@@ -93,26 +95,29 @@ pub(crate) struct AccessArguments {
     /// Search memory for page tables, whatever the source says of registers
     #[arg(long, conflicts_with_all = ["cpu", "tcr"])]
     pub(crate) search: bool,
-    /// TTBR1_EL1, where the source has no registers
-    #[arg(long, value_name = "VALUE", value_parser = number, requires = "tcr", help_heading = "Registers by hand")]
+    /// Whose registers these are: those of EL2 (with HCR_EL2.E2H: el2&0) or EL3
+    #[arg(long, value_enum, default_value_t = Regime::El1, help_heading = "Registers by hand")]
+    pub(crate) regime: Regime,
+    /// TTBR1_EL1 or TTBR1_EL2, where the source has no registers
+    #[arg(long, value_name = "VALUE", value_parser = word, requires = "tcr", help_heading = "Registers by hand")]
     pub(crate) ttbr1: Option<u64>,
-    /// TTBR0_EL1
-    #[arg(long, value_name = "VALUE", value_parser = number, requires = "tcr", help_heading = "Registers by hand")]
+    /// TTBR0_EL1, TTBR0_EL2 or TTBR0_EL3
+    #[arg(long, value_name = "VALUE", value_parser = word, requires = "tcr", help_heading = "Registers by hand")]
     pub(crate) ttbr0: Option<u64>,
-    /// TCR_EL1
-    #[arg(long, value_name = "VALUE", value_parser = number, help_heading = "Registers by hand")]
+    /// TCR_EL1, TCR_EL2 or TCR_EL3
+    #[arg(long, value_name = "VALUE", value_parser = word, help_heading = "Registers by hand")]
     pub(crate) tcr: Option<u64>,
-    /// MAIR_EL1 (without it, where the source has none, or with `linux`, Linux's order)
+    /// MAIR of that level (without it, where the source has none, or with `linux`, Linux's order)
     #[arg(long, value_name = "VALUE", value_parser = mair, help_heading = "Registers by hand")]
     pub(crate) mair: Option<u64>,
     /// VTTBR_EL2
-    #[arg(long, value_name = "VALUE", value_parser = number, requires = "vtcr", help_heading = "Registers by hand")]
+    #[arg(long, value_name = "VALUE", value_parser = word, requires = "vtcr", help_heading = "Registers by hand")]
     pub(crate) vttbr: Option<u64>,
     /// VTCR_EL2
-    #[arg(long, value_name = "VALUE", value_parser = number, requires = "vttbr", help_heading = "Registers by hand")]
+    #[arg(long, value_name = "VALUE", value_parser = word, requires = "vttbr", help_heading = "Registers by hand")]
     pub(crate) vtcr: Option<u64>,
     /// HCR_EL2: its FWB changes the memory types of stage 2
-    #[arg(long, value_name = "VALUE", value_parser = number, requires = "vttbr", help_heading = "Registers by hand")]
+    #[arg(long, value_name = "VALUE", value_parser = word, requires = "vttbr", help_heading = "Registers by hand")]
     pub(crate) hcr: Option<u64>,
     #[command(flatten)]
     pub(crate) permissions: PermissionArguments,
@@ -135,6 +140,8 @@ pub(crate) enum Part {
     User,
     /// EL2's own
     El2,
+    /// EL3's
+    El3,
     /// Stage 2
     Stage2,
     /// Every distinct root of every CPU
@@ -224,11 +231,16 @@ pub(crate) struct DiffArguments {
 
 #[derive(Args, Debug)]
 pub(crate) struct DecodeArguments {
-    /// descriptor, esr, tlbi, midr, tcr, mair, ttbr0_el1, id_aa64mmfr2_el1, par, …
+    /// oops, descriptor, esr, far, tlbi, midr, tcr, mair, ttbr0_el1, id_aa64mmfr2_el1, par, pagemap, ptdump, …
     pub(crate) what: String,
-    /// Its value; for tlbi the operation and its operand
-    #[arg(required = true)]
+    /// Its value; for tlbi the operation and its operand; for oops files, or standard input
     pub(crate) values: Vec<String>,
+    /// One JSON record a line
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// ID_AA64MMFR0_EL1: what the CPU has, against which TCR and VTCR are read
+    #[arg(long, value_name = "VALUE", value_parser = word)]
+    pub(crate) mmfr0: Option<u64>,
     #[command(flatten)]
     pub(crate) encoding: EncodingArguments,
 }
@@ -243,59 +255,12 @@ pub(crate) struct EncodeArguments {
     pub(crate) encoding: EncodingArguments,
 }
 
-/// What a descriptor does not tell of itself.
-#[derive(Args, Clone, Copy, Debug)]
-pub(crate) struct EncodingArguments {
-    /// Level of the descriptor
-    #[arg(long, default_value = "3", allow_negative_numbers = true, value_parser = level)]
-    pub(crate) level: Level,
-    /// Granule: 4k, 16k or 64k
-    #[arg(long, default_value = "4k", value_parser = page_size)]
-    pub(crate) granule: PageSize,
-    /// 52-bit output addresses: LPA2 with 4k and 16k, LPA with 64k
-    #[arg(long)]
-    pub(crate) wide: bool,
-    /// Stage of translation
-    #[arg(long, value_enum, default_value_t = StageChoice::One)]
-    pub(crate) stage: StageChoice,
-    /// MAIR_EL1, to name memory types (without it, or with `linux`, Linux's order)
-    #[arg(long, value_name = "VALUE", value_parser = mair)]
-    pub(crate) mair: Option<u64>,
-    /// HCR_EL2.FWB is set, which gives MemAttr of stage 2 another meaning
-    #[arg(long)]
-    pub(crate) fwb: bool,
-    #[command(flatten)]
-    pub(crate) permissions: PermissionArguments,
-}
-
-/// A stage of translation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(crate) enum StageChoice {
-    /// From virtual addresses
-    #[value(name = "1")]
-    One,
-    /// From intermediate physical addresses
-    #[value(name = "2")]
-    Two,
-}
-
-impl EncodingArguments {
-    /// How descriptors hold their output address.
-    pub(crate) fn layout(&self) -> Layout {
-        match (self.wide, self.granule) {
-            (false, _) => Layout::Bits48,
-            (true, PageSize::Size64K) => Layout::Lpa,
-            (true, _) => Layout::Lpa2,
-        }
-    }
-}
-
 /// `START-END`, as first and last address. An end of 0, or none, is the end of the upper half.
 pub(crate) fn range(text: &str) -> Result<(u64, u64), String> {
     let expected = || format!("`{text}` is no range: START-END, such as 0xffff000000000000-0xffff000040000000");
     let (start, end) = text.split_once('-').ok_or_else(expected)?;
-    let start = number(start).map_err(|_| expected())?;
-    let end = if end.is_empty() { 0 } else { number(end).map_err(|_| expected())? };
+    let start = word(start).map_err(|_| expected())?;
+    let end = if end.is_empty() { 0 } else { word(end).map_err(|_| expected())? };
     let last = end.wrapping_sub(1);
     if start <= last { Ok((start, last)) } else { Err(format!("the range {text} is empty")) }
 }
@@ -305,7 +270,16 @@ pub(crate) fn mair(text: &str) -> Result<u64, String> {
     if text.eq_ignore_ascii_case("linux") {
         return Ok(vmsa::registers::MemoryTypes::COMMON.0);
     }
-    number(text).map_err(|error| error.to_string())
+    word(text).map_err(|error| error.to_string())
+}
+
+/// A register, a descriptor or an address. Digits that could be meant as decimal are said to be read as hexadecimal.
+pub(crate) fn word(text: &str) -> Result<u64, image::Error> {
+    let value = image::number(text)?;
+    if text.len() > 1 && text.bytes().all(|digit| digit.is_ascii_digit()) && value > 9 {
+        crate::say::note(format!("{text} is read as hexadecimal; decimal is 0d{text}"));
+    }
+    Ok(value)
 }
 
 /// A level, −1 to 3.
@@ -358,7 +332,8 @@ mod tests {
         assert_eq!(range("0x1000-0x2000"), Ok((0x1000, 0x1fff)));
         assert_eq!(range("0xffff000000000000-0"), Ok((0xffff_0000_0000_0000, u64::MAX)));
         assert_eq!(range("0xffff000000000000-"), Ok((0xffff_0000_0000_0000, u64::MAX)));
-        assert!(range("0x2000-0x1000").is_err() && range("5").is_err() && range("a-b").is_err());
+        assert!(range("0x2000-0x1000").is_err() && range("5").is_err() && range("x-y").is_err());
+        assert_eq!(range("ffff000000000000-ffff000040000000"), Ok((0xffff_0000_0000_0000, 0xffff_0000_3fff_ffff)));
     }
 
     #[test]

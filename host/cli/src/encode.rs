@@ -1,6 +1,6 @@
 //! `vellum encode`: fields to a register, a descriptor or an operand. What decodes must encode to the same bits.
 
-use image::number;
+use image::{count, number};
 use vmsa::fields::{Field, Register, Values};
 use vmsa::maintenance::{
     LevelHint, RangeOperand, TlbiOperand, operand_by_address, operand_by_asid, operand_by_intermediate,
@@ -13,7 +13,7 @@ use vmsa::{
 
 use crate::Status;
 use crate::args::{EncodeArguments, EncodingArguments};
-use crate::decode::{find, leaf_format, table_format, unknown};
+use crate::decode::{find, is_word, leaf_format, table_format, unknown};
 use crate::select::Failure;
 
 /// Runs the command.
@@ -61,11 +61,13 @@ fn assign(register: &Register, word: u64, text: &str) -> Result<u64, Failure> {
     })
 }
 
-/// A number, the name of a value, or the name of a memory type.
+/// A number, the name of a value, or the name of a memory type. Addresses and memory types are words, all else is counted.
 fn field_value(field: &Field, text: &str) -> Result<u64, Failure> {
-    if let Ok(value) = number(text) {
-        return Ok(value);
-    }
+    let is_word = field.values == Values::MemoryType || is_word(field);
+    let error = match if is_word { number(text) } else { count(text) } {
+        Ok(value) => return Ok(value),
+        Err(error) => error,
+    };
     let same = |name: &str| name.eq_ignore_ascii_case(text);
     let by_name = match field.values {
         Values::Names(names) => names.iter().find(|(_, name)| same(name)).map(|(value, _)| *value),
@@ -77,7 +79,7 @@ fn field_value(field: &Field, text: &str) -> Result<u64, Failure> {
             let list: Vec<String> = names.iter().map(|(value, name)| format!("{value} ({name})")).collect();
             Failure(format!("`{text}` is no value of {}: expected {}", field.name, list.join(", ")))
         }
-        _ => Failure(format!("`{text}` is no value of {}: expected a number", field.name)),
+        _ => error.into(),
     })
 }
 
@@ -109,11 +111,11 @@ fn descriptor(fields: &[String], encoding: &EncodingArguments) -> Result<u64, Fa
             if !encoding.granule.has_leaf(encoding.level, layout) {
                 return Err(Failure(format!("{} pages have no leaf at {}", encoding.granule, encoding.level)));
             }
-            (leaf_format(encoding), Descriptor::leaf(layout, encoding.level, PhysAddr::new(to), 0))
+            (&leaf_format(encoding).register, Descriptor::leaf(layout, encoding.level, PhysAddr::new(to), 0))
         }
         (None, Some(next)) if encoding.level != Level::L3 => {
             check_address(next, encoding.granule.shift(), layout.output_bits())?;
-            (table_format(encoding), Descriptor::table(layout, PhysAddr::new(next), 0))
+            (&table_format(encoding).register, Descriptor::table(layout, PhysAddr::new(next), 0))
         }
         (None, Some(_)) => return Err(Failure("level 3 has no tables".to_owned())),
         _ => return Err(Failure("a descriptor needs to=ADDRESS (leaf) or next=ADDRESS (table)".to_owned())),
@@ -131,7 +133,7 @@ fn descriptor(fields: &[String], encoding: &EncodingArguments) -> Result<u64, Fa
 
 /// `piindex=0` to 15, whose bits a descriptor has in four places.
 fn permissions(index: &str) -> Result<u64, Failure> {
-    let index = number(index)?;
+    let index = count(index)?;
     let fits = u8::try_from(index).ok().filter(|index| *index < 16);
     fits.map(with_permission_index).ok_or_else(|| Failure(format!("PIIndex {index:#x} has more than 4 bits")))
 }
@@ -197,7 +199,7 @@ fn operand(op: TlbiOp, known: &[&str], fields: &[String], encoding: &EncodingArg
             let expected = if known.is_empty() { "none: it has no operand".to_owned() } else { known.join(", ") };
             return Err(Failure(format!("tlbi {op} has no field `{key}`: expected {expected}")));
         }
-        let value = number(value)?;
+        let value = if matches!(key.as_str(), "va" | "ipa") { number(value)? } else { count(value)? };
         match key.as_str() {
             "asid" => {
                 let too_wide = |_| Failure(format!("ASID {value:#x} has more than 16 bits"));

@@ -1,8 +1,10 @@
 //! Registers of permissions that the user gives, and which of them nobody knows.
 
 use clap::Args;
-use image::{Regime, Root, number};
+use image::{Regime, Root};
 use vmsa::{Indirection, Overlay, PermissionControl};
+
+use crate::args::word;
 
 /// Registers that say what leaves permit, where leaves name their permissions (FEAT_S1PIE, FEAT_S2PIE) or overlays take from
 /// them (FEAT_S1POE, FEAT_S2POE).
@@ -12,25 +14,25 @@ pub(crate) struct PermissionArguments {
     #[arg(long, value_name = "VALUE", value_parser = pir, help_heading = "Permissions by hand")]
     pub(crate) pir: Option<Indirection>,
     /// PIRE0_EL1 (or PIRE0_EL2); without it, with --pir VALUE, EL0 may do nothing
-    #[arg(long, value_name = "VALUE", value_parser = number, requires = "pir", help_heading = "Permissions by hand")]
+    #[arg(long, value_name = "VALUE", value_parser = word, requires = "pir", help_heading = "Permissions by hand")]
     pub(crate) pire0: Option<u64>,
     /// POR_EL1 (or POR_EL2): overlays are on for EL1
-    #[arg(long, value_name = "VALUE", value_parser = number, help_heading = "Permissions by hand")]
+    #[arg(long, value_name = "VALUE", value_parser = word, help_heading = "Permissions by hand")]
     pub(crate) por_el1: Option<u64>,
     /// POR_EL0: overlays are on for EL0
-    #[arg(long, value_name = "VALUE", value_parser = number, help_heading = "Permissions by hand")]
+    #[arg(long, value_name = "VALUE", value_parser = word, help_heading = "Permissions by hand")]
     pub(crate) por_el0: Option<u64>,
     /// S2PIR_EL2: permissions of stage 2 are indirect
-    #[arg(long, value_name = "VALUE", value_parser = number, help_heading = "Permissions by hand")]
+    #[arg(long, value_name = "VALUE", value_parser = word, help_heading = "Permissions by hand")]
     pub(crate) s2pir: Option<u64>,
     /// S2POR_EL1: overlays are on at stage 2
-    #[arg(long, value_name = "VALUE", value_parser = number, requires = "s2pir", help_heading = "Permissions by hand")]
+    #[arg(long, value_name = "VALUE", value_parser = word, requires = "s2pir", help_heading = "Permissions by hand")]
     pub(crate) s2por: Option<u64>,
 }
 
 /// A value of PIR_EL1, or `linux`.
 fn pir(text: &str) -> Result<Indirection, image::Error> {
-    if text.eq_ignore_ascii_case("linux") { Ok(Indirection::LINUX) } else { Ok(Indirection::By(number(text)?, 0)) }
+    if text.eq_ignore_ascii_case("linux") { Ok(Indirection::LINUX) } else { Ok(Indirection::By(word(text)?, 0)) }
 }
 
 impl Default for PermissionArguments {
@@ -72,6 +74,7 @@ pub(crate) fn unknown(root: &Root) -> Vec<String> {
     let (pir, flag, por, por_flag) = match root.regime {
         Regime::El1Upper | Regime::El1Lower => ("PIR_EL1 and PIRE0_EL1", "--pir", "POR_EL1", "--por-el1"),
         Regime::El2Lower if root.control.has_one_privilege => ("PIR_EL2", "--pir", "POR_EL2", "--por-el1"),
+        Regime::El3 => ("PIR_EL3", "--pir", "POR_EL3", "--por-el1"),
         Regime::El2Upper | Regime::El2Lower => ("PIR_EL2 and PIRE0_EL2", "--pir", "POR_EL2", "--por-el1"),
         Regime::Stage2 => ("S2PIR_EL2", "--s2pir", "S2POR_EL1", "--s2por"),
     };

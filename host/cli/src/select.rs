@@ -2,8 +2,9 @@
 
 use clap::ValueEnum;
 use image::{Machine, Regime, Registers, Root};
+use vmsa::fields::{HCR_EL2, SCTLR_EL1};
 
-use crate::args::{AccessArguments, MachineArguments, Part};
+use crate::args::{self, AccessArguments, MachineArguments, Part};
 use crate::progress::Progress;
 use crate::{permissions, say};
 
@@ -100,18 +101,34 @@ fn registers(arguments: &AccessArguments) -> Result<Registers, Failure> {
     if arguments.tcr.is_some() && arguments.ttbr0.or(arguments.ttbr1).is_none() {
         return Err(Failure("--tcr alone says nothing: give --ttbr1 or --ttbr0 too".to_owned()));
     }
+    let el = match arguments.regime {
+        args::Regime::El1 | args::Regime::Secure | args::Regime::Stage2 => 1,
+        args::Regime::El2 | args::Regime::Host => 2,
+        args::Regime::El3 => 3,
+    };
+    if arguments.regime.has_one_privilege() && arguments.ttbr1.is_some() {
+        return Err(Failure(format!("EL{el} has no TTBR1: give --ttbr0 (EL2 as a host, with HCR_EL2.E2H, is el2&0)")));
+    }
+    if arguments.regime != args::Regime::El1 && arguments.tcr.or(arguments.vttbr).is_none() {
+        return Err(Failure(
+            "--regime says whose registers are given: --ttbr0 and --tcr, or --vttbr and --vtcr".to_owned(),
+        ));
+    }
+    let e2h = if arguments.regime == args::Regime::Host { HCR_EL2.the("E2H").mask() } else { 0 };
+    let hcr = arguments.vttbr.map_or(e2h, |_| e2h | arguments.hcr.unwrap_or(0) | HCR_EL2.the("VM").mask());
     let mut registers = Registers::default();
     let values = [
-        ("TTBR1_EL1", arguments.ttbr1),
-        ("TTBR0_EL1", arguments.ttbr0),
-        ("TCR_EL1", arguments.tcr),
-        ("VTTBR_EL2", arguments.vttbr),
-        ("VTCR_EL2", arguments.vtcr),
-        ("HCR_EL2", arguments.vttbr.map(|_| arguments.hcr.unwrap_or(0) | 1)),
+        (format!("TTBR1_EL{el}"), arguments.ttbr1),
+        (format!("TTBR0_EL{el}"), arguments.ttbr0),
+        (format!("TCR_EL{el}"), arguments.tcr),
+        (format!("SCTLR_EL{el}"), arguments.tcr.map(|_| SCTLR_EL1.the("M").mask())),
+        ("VTTBR_EL2".to_owned(), arguments.vttbr),
+        ("VTCR_EL2".to_owned(), arguments.vtcr),
+        ("HCR_EL2".to_owned(), (hcr != 0).then_some(hcr)),
     ];
     for (name, value) in values {
         if let Some(value) = value {
-            registers.set(name, value);
+            registers.set(&name, value);
         }
     }
     Ok(registers)
@@ -148,6 +165,7 @@ fn is_of(part: Part, regime: Regime) -> bool {
         Part::Kernel => matches!(regime, Regime::El1Upper | Regime::El2Upper),
         Part::User => regime == Regime::El1Lower,
         Part::El2 => matches!(regime, Regime::El2Lower | Regime::El2Upper),
+        Part::El3 => regime == Regime::El3,
         Part::Stage2 => regime == Regime::Stage2,
         Part::All => true,
     }

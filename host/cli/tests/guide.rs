@@ -85,7 +85,8 @@ fn every_other_command_line_is_understood() {
     fs::create_dir_all(&folder).expect("a folder");
     let memory = memory();
     let core = core(&memory);
-    let files = [("ram.bin", &memory), ("vmcore", &core), ("before", &core), ("after", &core)];
+    let oops = b"[ 1.5] Internal error: Oops: 96000007 [#1] SMP\n".to_vec();
+    let files = [("ram.bin", &memory), ("vmcore", &core), ("before", &core), ("after", &core), ("oops.txt", &oops)];
     files.into_iter().for_each(|(name, bytes)| fs::write(folder.join(name), bytes).expect("written"));
     fs::write(folder.join("before.txt"), run("vellum dump core:vmcore", &folder).stdout).expect("written");
     let lines: Vec<String> = lines("\n").into_iter().filter(|line| line.starts_with("vellum ")).collect();

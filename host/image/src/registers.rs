@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use vmsa::fields::{Field, HCR_EL2, SCTLR_EL1, TCR_EL1, TCR_EL2, TCR2_EL1, VTCR_EL2};
+use vmsa::fields::{Field, HCR_EL2, SCTLR_EL1, TCR_EL1, TCR_EL2, TCR_EL3, TCR2_EL1, VTCR_EL2};
 use vmsa::registers::{El2Control, MemoryTypes, Stage2Control, decode_tg0, decode_tg1, decode_ttbr};
 use vmsa::{AddressHalf, Indirection, Layout, Overlay, PageSize, PermissionControl};
 
@@ -18,30 +18,36 @@ pub use settings::Setting;
 pub struct Registers(BTreeMap<&'static str, u64>);
 
 /// The registers that tell where page tables are and how they are to be read.
-pub const NAMES: [&str; 28] = [
+pub const NAMES: [&str; 34] = [
     "HCR_EL2",
     "ID_AA64MMFR0_EL1",
     "ID_AA64MMFR1_EL1",
     "ID_AA64MMFR2_EL1",
     "MAIR_EL1",
     "MAIR_EL2",
+    "MAIR_EL3",
     "PIRE0_EL1",
     "PIRE0_EL2",
     "PIR_EL1",
     "PIR_EL2",
+    "PIR_EL3",
     "POR_EL0",
     "POR_EL1",
     "POR_EL2",
+    "POR_EL3",
     "S2PIR_EL2",
     "S2POR_EL1",
     "SCTLR_EL1",
     "SCTLR_EL2",
+    "SCTLR_EL3",
     "TCR2_EL1",
     "TCR2_EL2",
     "TCR_EL1",
     "TCR_EL2",
+    "TCR_EL3",
     "TTBR0_EL1",
     "TTBR0_EL2",
+    "TTBR0_EL3",
     "TTBR1_EL1",
     "TTBR1_EL2",
     "VTCR_EL2",
@@ -138,8 +144,9 @@ impl Registers {
         if is_host {
             self.both_halves(2, origin, &mut found);
         } else {
-            self.el2(origin, &mut found);
+            self.one_range(Regime::El2Lower, origin, &mut found);
         }
+        self.one_range(Regime::El3, origin, &mut found);
         if is!(HCR_EL2.VM, hcr) || is!(HCR_EL2.DC, hcr) {
             self.stage2(hcr, origin, &mut found);
         }
@@ -177,7 +184,7 @@ impl Registers {
         }
         let control = PermissionControl {
             manages_dirty_state: is!(TCR_EL1.HA, tcr) && is!(TCR_EL1.HD, tcr),
-            ..self.stage1_control(el, false, sctlr)
+            ..self.stage1_control(el, sctlr)
         };
         for half in [AddressHalf::Upper, AddressHalf::Lower] {
             let regime = regime(el, half);
@@ -200,41 +207,58 @@ impl Registers {
         }
     }
 
-    /// EL2 with one range of addresses.
-    fn el2(&self, origin: &Origin, found: &mut Roots) {
-        let (Some(tcr), Some(ttbr)) = (self.get("TCR_EL2"), self.get("TTBR0_EL2")) else { return };
-        let sctlr = self.get("SCTLR_EL2").unwrap_or(0);
+    /// EL2 or EL3, with one range of addresses and one privilege.
+    fn one_range(&self, regime: Regime, origin: &Origin, found: &mut Roots) {
+        let el = if regime == Regime::El3 { 3 } else { 2 };
+        let of = |name: &str| self.get(&format!("{name}_EL{el}"));
+        let (Some(tcr), Some(ttbr)) = (of("TCR"), of("TTBR0")) else { return };
+        let sctlr = of("SCTLR").unwrap_or(0);
         if !is!(SCTLR_EL1.M, sctlr) {
             return;
         }
-        match shape_of_el2(tcr) {
+        // EL3 has these in TCR_EL3, EL2 in TCR2_EL2.
+        let (is_wide, is_indirect, is_overlaid) = match of("TCR2") {
+            _ if el == 3 => (is!(TCR_EL3.D128, tcr), is!(TCR_EL3.PIE, tcr), is!(TCR_EL3.POE, tcr)),
+            tcr2 => {
+                let tcr2 = tcr2.unwrap_or(0);
+                (is!(TCR2_EL1.D128, tcr2), is!(TCR2_EL1.PIE, tcr2), is!(TCR2_EL1.POE, tcr2))
+            }
+        };
+        if is_wide {
+            found.notes.push(format!("EL{el} has 128-bit descriptors (D128), which are not read here"));
+            return;
+        }
+        match shape_of_one_range(tcr) {
             Ok(shape) => {
                 let control = PermissionControl {
                     ignores_hierarchy: is!(TCR_EL2.HPD, tcr),
                     manages_dirty_state: is!(TCR_EL2.HA, tcr) && is!(TCR_EL2.HD, tcr),
-                    ..self.stage1_control(2, true, sctlr)
+                    writable_is_no_execute: is!(SCTLR_EL1.WXN, sctlr),
+                    has_one_privilege: true,
+                    indirection: indirection(is_indirect, of("PIR").map(|pir| (pir, 0))),
+                    overlay: overlay(is_overlaid, of("POR")),
+                    ..PermissionControl::default()
                 };
                 found.roots.push(Root {
-                    memory: self.get("MAIR_EL2").map(MemoryTypes),
+                    memory: of("MAIR").map(MemoryTypes),
                     shareability: get!(TCR_EL2.SH0, tcr) as u8,
                     control,
-                    ..read_as(Regime::El2Lower, ttbr, shape, sctlr, origin)
+                    ..read_as(regime, ttbr, shape, sctlr, origin)
                 });
             }
-            Err(error) => found.notes.push(format!("TTBR0_EL2 with TCR_EL2 {tcr:#x}: {error}; left out")),
+            Err(error) => found.notes.push(format!("TTBR0_EL{el} with TCR_EL{el} {tcr:#x}: {error}; left out")),
         }
     }
 
     /// What SCTLR_ELx and TCR2_ELx say of permissions, and the registers that TCR2_ELx turns on.
-    fn stage1_control(&self, el: u8, has_one_privilege: bool, sctlr: u64) -> PermissionControl {
-        let tcr2 = self.get(&format!("TCR2_EL{el}")).unwrap_or(0);
-        let pire0 = if has_one_privilege { Some(0) } else { self.get(&format!("PIRE0_EL{el}")) };
+    fn stage1_control(&self, el: u8, sctlr: u64) -> PermissionControl {
+        let of = |name: &str| self.get(&format!("{name}_EL{el}"));
+        let tcr2 = of("TCR2").unwrap_or(0);
         PermissionControl {
             writable_is_no_execute: is!(SCTLR_EL1.WXN, sctlr),
-            has_one_privilege,
-            indirection: indirection(is!(TCR2_EL1.PIE, tcr2), self.get(&format!("PIR_EL{el}")).zip(pire0)),
-            overlay: overlay(is!(TCR2_EL1.POE, tcr2), self.get(&format!("POR_EL{el}"))),
-            user_overlay: overlay(is!(TCR2_EL1.E0POE, tcr2) && !has_one_privilege, self.get("POR_EL0")),
+            indirection: indirection(is!(TCR2_EL1.PIE, tcr2), of("PIR").zip(of("PIRE0"))),
+            overlay: overlay(is!(TCR2_EL1.POE, tcr2), of("POR")),
+            user_overlay: overlay(is!(TCR2_EL1.E0POE, tcr2), self.get("POR_EL0")),
             ..PermissionControl::default()
         }
     }
@@ -304,8 +328,8 @@ pub fn shape_of_half(tcr: u64, half: AddressHalf) -> Result<Shape, ShapeError> {
     Shape::stage1(page_size, layout, 64 - width.get(tcr) as u32, half)
 }
 
-/// The shape that TCR_EL2 gives where HCR_EL2.E2H is 0.
-pub fn shape_of_el2(tcr: u64) -> Result<Shape, ShapeError> {
+/// The shape that TCR_EL2 gives where HCR_EL2.E2H is 0, or TCR_EL3.
+pub fn shape_of_one_range(tcr: u64) -> Result<Shape, ShapeError> {
     let control = El2Control::decode(tcr).ok_or_else(|| ShapeError::new("TG0 = 11 is reserved"))?;
     let layout = layout(control.page_size, control.is_lpa2, control.output_range.into());
     Shape::stage1(control.page_size, layout, control.input_bits, AddressHalf::Lower)

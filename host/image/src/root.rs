@@ -19,6 +19,8 @@ pub enum Regime {
     El2Upper,
     /// EL2, or the lower half of EL2&0: TTBR0_EL2.
     El2Lower,
+    /// EL3: TTBR0_EL3.
+    El3,
     /// Stage 2 of EL1&0: VTTBR_EL2.
     Stage2,
 }
@@ -31,7 +33,17 @@ impl Regime {
             Self::El1Lower => "TTBR0_EL1",
             Self::El2Upper => "TTBR1_EL2",
             Self::El2Lower => "TTBR0_EL2",
+            Self::El3 => "TTBR0_EL3",
             Self::Stage2 => "VTTBR_EL2",
+        }
+    }
+
+    /// The exception level whose accesses are the privileged ones.
+    pub fn privileged(self) -> &'static str {
+        match self {
+            Self::El1Upper | Self::El1Lower | Self::Stage2 => "EL1",
+            Self::El2Upper | Self::El2Lower => "EL2",
+            Self::El3 => "EL3",
         }
     }
 

@@ -1,6 +1,5 @@
 //! What the user calls a machine: `qemu:unix:PATH`, `qemu:HOST:PORT`, `qmp:PATH`, `core:FILE`, `kcore`, `raw:FILE@BASE`.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -97,14 +96,44 @@ fn endpoint(text: &str) -> Option<Endpoint> {
     Some(Endpoint::Tcp(text.to_owned()))
 }
 
-/// A number, hexadecimal with `0x` or else decimal; `_` may separate digits.
+/// A word, such as a register, a descriptor or an address: hexadecimal with or without `0x`, as kernels and debuggers print it,
+/// decimal with `0d`. `_` may separate digits, C's suffixes (`ULL`) may follow, and marks of the text around it are no part of it.
 pub fn number(text: &str) -> Result<u64, Error> {
-    let digits = if text.contains('_') { Cow::Owned(text.replace('_', "")) } else { Cow::Borrowed(text) };
-    let parsed = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
-        Some(digits) => u64::from_str_radix(digits, 16),
-        None => digits.parse(),
+    parse(text, 16)
+}
+
+/// A count, such as pages or an ASID: decimal, hexadecimal with `0x`, and else written as a word is.
+pub fn count(text: &str) -> Result<u64, Error> {
+    parse(text, 10)
+}
+
+fn parse(text: &str, radix: u32) -> Result<u64, Error> {
+    let lower = text.trim_matches(['#', ',', ';', ':', '(', ')', '[', ']']).to_ascii_lowercase();
+    let plain = lower.trim_end_matches(['u', 'l']).replace('_', "");
+    let is_only = |digits: &str, radix| !digits.is_empty() && digits.chars().all(|digit| digit.is_digit(radix));
+    let (digits, radix) = match (plain.get(..2), plain.get(2..)) {
+        (Some("0x"), Some(digits)) => (digits, 16),
+        // A word of 8 or 16 digits is as wide as kernels print it, and may begin with 0d.
+        (Some("0d"), Some(digits)) if is_only(digits, 10) => match lower.len() {
+            8 | 16 if radix == 16 => return Err(Error::new(ambiguous(text, digits))),
+            _ => (digits, 10),
+        },
+        (Some("0b"), Some(digits)) if is_only(digits, 2) && lower.len() != 8 && lower.len() != 16 => {
+            return Err(Error::new(format!("`{text}` looks binary: write 0x{plain}, or the number in hexadecimal")));
+        }
+        _ => (plain.as_str(), radix),
     };
-    parsed.map_err(|_| Error::new(format!("`{text}` is no 64-bit number (0x… or decimal)")))
+    if radix == 10 && !is_only(digits, 10) && is_only(digits, 16) {
+        return Err(Error::new(format!("`{text}` is no decimal number: write 0x{digits}")));
+    }
+    // A sign is no digit.
+    let parsed = is_only(digits, radix).then(|| u64::from_str_radix(digits, radix).ok()).flatten();
+    let expected = if radix == 16 { "hexadecimal, with or without 0x; 0d… is decimal" } else { "decimal, or 0x…" };
+    parsed.ok_or_else(|| Error::new(format!("`{text}` is no 64-bit number ({expected})")))
+}
+
+fn ambiguous(text: &str, digits: &str) -> String {
+    format!("`{text}` is hexadecimal or decimal: write 0x{text} or 0d_{digits}")
 }
 
 impl Source {
@@ -162,5 +191,59 @@ mod tests {
         assert_eq!("/r".parse::<Ram>(), Ok(Ram { path: "/r".into(), base: 0x4000_0000 }));
         assert_eq!("/r@0x8000".parse::<Ram>(), Ok(Ram { path: "/r".into(), base: 0x8000 }));
         assert_eq!("/r@home".parse::<Ram>(), Ok(Ram { path: "/r@home".into(), base: 0x4000_0000 }));
+    }
+
+    #[test]
+    fn words_are_hexadecimal_and_counts_decimal() {
+        let words = [
+            ("96000044", 0x9600_0044),
+            ("0x96000044", 0x9600_0044),
+            ("0X9600_0044", 0x9600_0044),
+            ("800000001801003", 0x0800_0000_0180_1003),
+            ("0068000100abdf07", 0x0068_0001_00ab_df07),
+            ("FFFF800008000000", 0xffff_8000_0800_0000),
+            ("0xffffffffffffffffULL", u64::MAX),
+            ("#0x44ul,", 0x44),
+            ("(ff)", 0xff),
+            ("0d96000044", 96_000_044),
+            ("0d_12345678901234", 12_345_678_901_234),
+            ("0d18446744073709551615", u64::MAX),
+            ("0dff", 0xdff),
+            ("0b000001", 0x0b00_0001),
+            ("0", 0),
+        ];
+        for (text, value) in words {
+            assert_eq!(number(text).ok(), Some(value), "{text}");
+        }
+        for (text, value) in [("16", 16), ("0x16", 0x16), ("0d16", 16), ("4_096UL", 4096), ("0d123456", 123_456)] {
+            assert_eq!(count(text).ok(), Some(value), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_may_be_two_numbers_or_none_is_refused() {
+        let line = |result: Result<u64, Error>| result.unwrap_err().to_string();
+        for text in [
+            "",
+            "0x",
+            "x",
+            "+1",
+            "-1",
+            "0x-1",
+            "0x10000000000000000",
+            "10000000000000000",
+            "0d",
+            "12.5",
+            "é1",
+            "0d18446744073709551616",
+        ] {
+            let is_word = text == "0d";
+            assert_eq!(number(text).is_ok(), is_word, "{text}");
+        }
+        assert!(line(number("0d000044")).contains("write 0x0d000044 or 0d_000044"), "as wide as an ESR is printed");
+        assert!(line(number("0d12345678901234")).contains("0d_12345678901234"));
+        assert!(line(number("0b101")).contains("0x0b101"));
+        assert!(line(count("ff")).contains("write 0xff"));
+        assert!(line(number("0d18446744073709551616")).contains("no 64-bit number"));
     }
 }

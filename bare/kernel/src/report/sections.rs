@@ -127,10 +127,12 @@ impl fmt::Display for LinearMap {
             Marker { address: linear.range().end.bits(), name: "Linear Mapping end" },
         ];
         let naming = Naming {
+            page_size: table.shape().page_size,
             start: table.start(),
             layout: table.shape().layout,
             memory: MemoryTypes::WITHOUT_TAGS,
             shareability: INNER_SHAREABLE,
+            has_one_privilege: false,
         };
         let mut dump = Ptdump::new(f, naming, &markers);
         let mut result = Ok(());

@@ -158,6 +158,36 @@ formats! {
         TABLE_AF,
         TABLE_TYPE,
     ];
+    /// A block or page of a regime with one privilege: EL2 with HCR_EL2.E2H = 0, and EL3.
+    ONE_PRIVILEGE_LEAF = "leaf, one privilege", "D8.3.1", LEAF, [
+        PBHA,
+        SOFTWARE,
+        (Tlbi, flag("XN", 54, "may not execute")),
+        CONTIGUOUS,
+        DBM,
+        GP,
+        NT,
+        (Break, flag("NSE", 11, "at EL3 with FEAT_RME: with NS, the space it leads to; elsewhere reserved")),
+        AF,
+        SH,
+        (Tlbi, named("AP", 7, 6, "data accesses", &[
+            (0, "read-write, and AP[1] is reserved as one"),
+            (1, "read-write"),
+            (2, "read-only, and AP[1] is reserved as one"),
+            (3, "read-only"),
+        ])),
+        NS,
+        ATTR_INDX,
+        LEAF_TYPE,
+    ];
+    /// A table descriptor of a regime with one privilege.
+    ONE_PRIVILEGE_TABLE = "table, one privilege", "D8.3.1", TABLE, [
+        (Break, flag("NSTable", 63, "all below is Non-secure")),
+        (Break, flag("APTable", 62, "nothing below may be written")),
+        (Break, flag("XNTable", 60, "nothing below may be executed")),
+        TABLE_AF,
+        TABLE_TYPE,
+    ];
     /// A stage-2 table descriptor: it limits nothing below.
     STAGE2_TABLE = "stage-2 table", "D8.3.2", STAGE2, [TABLE_AF, TABLE_TYPE];
     /// A stage-2 block or page.

@@ -1,7 +1,7 @@
 // data: the fields of identification registers, from the manual's register descriptions (D23.2).
 //! MIDR_EL1 and the ID registers that memory management reads.
 
-use super::{Register, named, number};
+use super::{Register, flag, named, number};
 
 const NO_YES: &[(u64, &str)] = &[(0, "no"), (1, "yes")];
 
@@ -58,6 +58,33 @@ registers! {
         named("EL2", 11, 8, "EL2", EL),
         named("EL1", 7, 4, "EL1", EL),
         named("EL0", 3, 0, "EL0", EL),
+    ];
+    /// ID_AA64PFR1_EL1.
+    ID_AA64PFR1_EL1 = [
+        named("PFAR", 63, 60, "PFAR_ELx, the physical address of a fault", NO_YES),
+        named("DF2", 59, 56, "double faults, second version", NO_YES),
+        number("MTEX", 55, 52, "tag checks of canonical addresses, and memory without address tags"),
+        named("THE", 51, 48, "translation hardening", NO_YES),
+        named("GCS", 47, 44, "guarded control stacks", NO_YES),
+        number("MTE_frac", 43, 40, "asynchronous tag checks, in part"),
+        named("NMI", 39, 36, "interrupts with superpriority", NO_YES),
+        number("CSV2_frac", 35, 32, "branch prediction is contained, in part"),
+        named("RNDR_trap", 31, 28, "random numbers can trap", NO_YES),
+        named("SME", 27, 24, "matrices", &[(0, "no"), (1, "SME"), (2, "SME2")]),
+        number("MPAM_frac", 19, 16, "memory partitioning, minor version"),
+        number("RAS_frac", 15, 12, "reliability extension, in part"),
+        named("MTE", 11, 8, "memory tagging", &[(0, "no"), (1, "instructions"), (2, "MTE2"), (3, "MTE3")]),
+        named("SSBS", 7, 4, "bypassing stores can be forbidden", &[(0, "no"), (1, "yes"), (2, "yes, with MSR and MRS")]),
+        named("BT", 3, 0, "branch targets (BTI)", NO_YES),
+    ];
+    /// ID_AA64PFR2_EL1.
+    ID_AA64PFR2_EL1 = [
+        named("FPMR", 35, 32, "FPMR", NO_YES),
+        named("UINJ", 19, 16, "undefined instruction exceptions can be injected", NO_YES),
+        named("GCIE", 15, 12, "system registers of GICv5", NO_YES),
+        named("MTEFAR", 11, 8, "FAR holds the tag of a tag check fault", NO_YES),
+        named("MTESTOREONLY", 7, 4, "tags can be checked for stores alone", NO_YES),
+        named("MTEPERM", 3, 0, "memory whose tags are not accessible", NO_YES),
     ];
     /// ID_AA64ISAR0_EL1.
     ID_AA64ISAR0_EL1 = [
@@ -226,5 +253,24 @@ registers! {
         named("HACDBS", 15, 12, "hardware cleans dirty state", NO_YES),
         named("ASID2", 11, 8, "an ASID for each half", NO_YES),
         number("EIESB", 7, 4, "SErrors synchronised before exceptions"),
+    ];
+}
+
+registers! {
+    /// CTR_EL0.
+    CTR_EL0 = [
+        number("TminLine", 37, 32, "lines with tags, words by power of two (FEAT_MTE2)"),
+        flag("RES1_31", 31, "reserved, one"),
+        flag("DIC", 29, "new instructions need no invalidation of instruction caches"),
+        flag("IDC", 28, "new instructions need no cleaning of data caches"),
+        number("CWG", 27, 24, "most words written back at once, by power of two"),
+        number("ERG", 23, 20, "most words of an exclusive reservation, by power of two"),
+        number("DminLine", 19, 16, "smallest line of data caches, words by power of two"),
+        named("L1Ip", 15, 14, "instruction caches are indexed", &[
+            (0, "virtually, tagged by VMID (VPIPT)"),
+            (2, "virtually, tagged physically (VIPT)"),
+            (3, "physically (PIPT)"),
+        ]),
+        number("IminLine", 3, 0, "smallest line of instruction caches, words by power of two"),
     ];
 }

@@ -27,6 +27,48 @@ const fn width(name: &'static str, high: u8, low: u8, purpose: &'static str) -> 
     Field { name, high, low, purpose, values: Values::Width }
 }
 
+/// A regime with one range of addresses: EL2 with HCR_EL2.E2H = 0, and EL3.
+const ONE_RANGE: [Field; 17] = [
+    flag("MTX", 33, "bits 59:56 of an address are a tag (FEAT_MTE_NO_ADDRESS_TAGS)"),
+    flag("DS", 32, "LPA2 descriptors and 52-bit addresses with 4K and 16K (FEAT_LPA2)"),
+    flag("RES1_31", 31, "reserved, one"),
+    flag("TCMA", 30, "tag 0b0000 is not checked (FEAT_MTE2)"),
+    flag("TBID", 29, "TBI is for data alone"),
+    number("HWU", 28, 25, "hardware may use descriptor bits 62:59"),
+    flag("HPD", 24, "hierarchical control is off (FEAT_HPDS)"),
+    flag("RES1_23", 23, "reserved, one"),
+    flag("HD", 22, "hardware manages the dirty state (FEAT_HAFDBS)"),
+    flag("HA", 21, "hardware sets the access flag (FEAT_HAFDBS)"),
+    flag("TBI", 20, "the top byte of an address is ignored"),
+    named("PS", 18, 16, "size of output addresses", OUTPUT_SIZE),
+    named("TG0", 15, 14, "granule", TG0),
+    named("SH0", 13, 12, "walks", SHAREABILITY),
+    named("ORGN0", 11, 10, "walks, outer", CACHEABILITY),
+    named("IRGN0", 9, 8, "walks, inner", CACHEABILITY),
+    width("T0SZ", 5, 0, "size of the input space"),
+];
+
+/// What TCR_EL3 has above these.
+const EL3: [Field; 25] = {
+    let mut fields = [ONE_RANGE[0]; 25];
+    let above = [
+        flag("DisCH0", 43, "the Contiguous bit of the root is off (FEAT_D128)"),
+        flag("HAFT", 42, "hardware sets the access flag of tables (FEAT_HAFT)"),
+        flag("PTTWI", 41, "permits incoherent walks (FEAT_THE)"),
+        flag("D128", 38, "128-bit descriptors (FEAT_D128)"),
+        flag("AIE", 37, "bit 59 of a descriptor extends AttrIndx (FEAT_AIE)"),
+        flag("POE", 36, "permission overlays (FEAT_S1POE)"),
+        flag("PIE", 35, "permissions are indirect, by PIR_EL3 (FEAT_S1PIE)"),
+        flag("PnCH", 34, "bit 52 of a descriptor is Protected (FEAT_THE)"),
+    ];
+    let mut index = 0;
+    while index < fields.len() {
+        fields[index] = if index < above.len() { above[index] } else { ONE_RANGE[index - above.len()] };
+        index += 1;
+    }
+    fields
+};
+
 registers! {
     /// TCR_EL1, and TCR_EL2 with HCR_EL2.E2H = 1.
     TCR_EL1 = [
@@ -79,25 +121,9 @@ registers! {
         flag("PnCH", 0, "bit 52 of a descriptor is Protected (FEAT_THE)"),
     ];
     /// TCR_EL2 with HCR_EL2.E2H = 0.
-    TCR_EL2 "E2H = 0" = [
-        flag("MTX", 33, "bits 59:56 of an address are a tag (FEAT_MTE_NO_ADDRESS_TAGS)"),
-        flag("DS", 32, "LPA2 descriptors and 52-bit addresses with 4K and 16K (FEAT_LPA2)"),
-        flag("RES1_31", 31, "reserved, one"),
-        flag("TCMA", 30, "tag 0b0000 is not checked (FEAT_MTE2)"),
-        flag("TBID", 29, "TBI is for data alone"),
-        number("HWU", 28, 25, "hardware may use descriptor bits 62:59"),
-        flag("HPD", 24, "hierarchical control is off (FEAT_HPDS)"),
-        flag("RES1_23", 23, "reserved, one"),
-        flag("HD", 22, "hardware manages the dirty state (FEAT_HAFDBS)"),
-        flag("HA", 21, "hardware sets the access flag (FEAT_HAFDBS)"),
-        flag("TBI", 20, "the top byte of an address is ignored"),
-        named("PS", 18, 16, "size of output addresses", OUTPUT_SIZE),
-        named("TG0", 15, 14, "granule", TG0),
-        named("SH0", 13, 12, "walks", SHAREABILITY),
-        named("ORGN0", 11, 10, "walks, outer", CACHEABILITY),
-        named("IRGN0", 9, 8, "walks, inner", CACHEABILITY),
-        width("T0SZ", 5, 0, "size of the input space"),
-    ];
+    TCR_EL2 "E2H = 0" = ONE_RANGE;
+    /// TCR_EL3.
+    TCR_EL3 = EL3;
     /// VTCR_EL2.
     VTCR_EL2 = [
         flag("HDBSS", 45, "hardware keeps a list of what it made dirty (FEAT_HDBSS)"),
@@ -135,7 +161,7 @@ const TTBR: [Field; 3] = [
 ];
 
 registers! {
-    /// TTBR0_EL1, and TTBR0_EL2.
+    /// TTBR0_EL1, and TTBR0_EL2 and TTBR0_EL3.
     TTBR0_EL1 = TTBR;
     /// TTBR1_EL1, and TTBR1_EL2.
     TTBR1_EL1 = TTBR;
@@ -153,7 +179,7 @@ const fn memory(name: &'static str, index: u8) -> Field {
 }
 
 registers! {
-    /// MAIR_EL1, and MAIR_EL2.
+    /// MAIR_EL1, and MAIR_EL2 and MAIR_EL3.
     MAIR_EL1 = [
         memory("Attr7", 7),
         memory("Attr6", 6),

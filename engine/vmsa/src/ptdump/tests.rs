@@ -5,8 +5,14 @@ use std::string::String;
 
 use super::*;
 
-const NAMING: Naming =
-    Naming { start: Level::L0, layout: Layout::Bits48, memory: MemoryTypes::COMMON, shareability: 3 };
+const NAMING: Naming = Naming {
+    page_size: PageSize::Size4K,
+    start: Level::L0,
+    layout: Layout::Bits48,
+    memory: MemoryTypes::COMMON,
+    shareability: 3,
+    has_one_privilege: false,
+};
 
 const BASE: u64 = 0xffff_0000_0000_0000;
 
@@ -60,13 +66,64 @@ fn holes_and_markers_close_lines() {
     );
 }
 
+/// What software keeps in an invalid descriptor is not printed as if a walk read it.
 #[test]
-fn the_last_line_ends_at_zero_and_prints_what_is_invalid() {
+fn the_last_line_ends_at_zero_and_what_is_invalid_has_no_fields() {
     let kept = TAGGED & !0b11 | Stage1Attributes::NOT_GLOBAL.bits();
-    let text = dump(NAMING, &[], &[(0xffff_ffff_ffe0_0000, Level::L2, kept)], 0);
+    let entries = [
+        (0xffff_ffff_ffc0_0000, Level::L2, kept),
+        (0xffff_ffff_ffe0_0000, Level::L2, 0b10 | Stage1Attributes::AF.bits()),
+    ];
     assert_eq!(
-        text,
-        "0xffffffffffe00000-0x0000000000000000           2M PMD F     RW NX SHD AF NG         UXN    MEM/NORMAL-TAGGED\n"
+        dump(NAMING, &[], &entries, 0),
+        "0xffffffffffc00000-0xffffffffffe00000           2M PMD F held 0x0060000000000f04\n\
+         0xffffffffffe00000-0x0000000000000000           2M PMD F held 0x0000000000000402\n"
+    );
+}
+
+/// Every type at every level, by granule and layout: what is no leaf is printed as none.
+#[test]
+fn what_is_reserved_is_not_mapped() {
+    for page_size in PageSize::ALL {
+        let layouts = match page_size {
+            PageSize::Size64K => [Layout::Bits48, Layout::Lpa],
+            _ => [Layout::Bits48, Layout::Lpa2],
+        };
+        for layout in layouts {
+            for level in Level::ALL {
+                let naming = Naming { page_size, layout, start: Level::MINUS_1, ..NAMING };
+                let line = |kind: u64| dump(naming, &[], &[(0, level, TAGGED & !0xff00 | kind)], 1 << 52);
+                assert!(
+                    line(0b00).contains(" F held 0x") && line(0b10).contains(" F held 0x"),
+                    "{page_size} {layout:?} {level}"
+                );
+                let block = line(0b01);
+                let is_block = level != Level::L3 && page_size.has_leaf(level, layout);
+                assert_eq!(block.contains(" BLK "), is_block, "{page_size} {layout:?} {level}: {block}");
+                assert_eq!(block.ends_with(" F reserved\n"), !is_block, "{page_size} {layout:?} {level}: {block}");
+            }
+        }
+    }
+}
+
+/// Bit 54 is XN where there is one privilege; AP\[1\], bit 53 and nG say nothing (EL3 has NSE there).
+#[test]
+fn one_privilege_has_its_own_words() {
+    let naming = Naming { has_one_privilege: true, ..NAMING };
+    let line = |bits: u64| dump(naming, &[], &[(0, Level::L1, bits)], 1 << 30);
+    let words = |bits: u64| line(bits).get(54..).map(std::borrow::ToOwned::to_owned).unwrap_or_default();
+    assert_eq!(words(0x0040_0000_0000_0741), "       RW NX SHD AF        BLK        MEM/NORMAL\n");
+    assert_eq!(words(0x0020_0000_0000_0fc1), "       ro x  SHD AF        BLK        MEM/NORMAL\n");
+    for other in [1 << 6, 1 << 11, 1 << 53] {
+        assert_eq!(line(0x0040_0000_0000_0701 | other), line(0x0040_0000_0000_0701), "{other:#x}");
+    }
+    let mut by_registers = Ptdump::new(String::new(), naming, &[]);
+    let permissions = Permissions { privileged: Rights::READ | Rights::EXECUTE, unprivileged: Rights::empty() };
+    let leaf = Descriptor::new(0x0060_0000_0000_0f41);
+    by_registers.entry_that(Permitted::ByRegisters(permissions), 0, Level::L1, leaf).unwrap();
+    assert_eq!(
+        by_registers.finish(1 << 30).unwrap().get(54..),
+        Some("       ro x  SHD AF        BLK        MEM/NORMAL\n")
     );
 }
 

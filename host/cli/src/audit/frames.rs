@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use image::number;
+use image::{count, number};
 
 use super::symbols::Symbols;
 use crate::select::Failure;
@@ -26,8 +26,9 @@ fn parse(text: &str, symbols: &Symbols) -> Result<Vec<String>, String> {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
             [] => {}
-            ["pages", ref rest @ ..] if rest.len() == 3 && rest.iter().all(|it| number(it).is_ok()) => {
-                pages = rest.iter().map(|it| format!(":{:#x}", number(it).unwrap_or_default())).collect();
+            ["pages", base, bytes, first] if number(base).and(count(bytes)).and(number(first)).is_ok() => {
+                let numbers = [number(base), count(bytes), number(first)];
+                pages = numbers.into_iter().flatten().map(|it| format!(":{it:#x}")).collect();
             }
             ["free", function, address, order] if is_register(address) && (order == "-" || is_register(order)) => {
                 let places = symbols.places(function);

@@ -6,7 +6,7 @@ use std::path::Path;
 use elf::ElfBytes;
 use elf::abi::STT_FUNC;
 use elf::endian::LittleEndian;
-use image::number;
+use image::{count, number};
 
 use crate::select::Failure;
 
@@ -52,7 +52,7 @@ impl Symbols {
             return number(text).map_err(|error| Failure(format!("--forget {text}: {error}")));
         }
         let (name, offset) = text.split_once('+').unwrap_or((text, "0"));
-        let offset = number(offset).map_err(|error| Failure(format!("--forget {text}: {error}")))?;
+        let offset = count(offset).map_err(|error| Failure(format!("--forget {text}: {error}")))?;
         let mut starts: Vec<u64> = self.0.iter().filter(|it| it.1 == name).map(|it| it.0).collect();
         // Two names may stand for one place.
         starts.dedup();

@@ -1,48 +1,63 @@
 //! Registers, field by field.
 
 use vmsa::fields::{Field, Register, Values};
+use vmsa::ptdump;
 use vmsa::registers::MemoryType;
-use vmsa::{AddressHalf, Layout, ptdump, registers};
 
-use terminal::Table;
+use super::{Words, conclusions};
 
-/// Registers of EL2 that have the fields of EL1's.
-const LIKE_EL1: [&str; 7] = ["TTBR0", "TTBR1", "MAIR", "TCR2", "PIR", "PIRE0", "POR"];
+/// Registers that higher exception levels have with the fields of EL1's, and the highest of these.
+const LIKE_EL1: [(&str, u8); 9] = [
+    ("TTBR0", 3),
+    ("TTBR1", 2),
+    ("MAIR", 3),
+    ("TCR2", 2),
+    ("PIR", 3),
+    ("PIRE0", 2),
+    ("POR", 3),
+    ("FAR", 3),
+    ("SPSR", 3),
+];
 
 /// A register by its name, with or without `_EL1`, in either case.
 pub(crate) fn find(name: &str) -> Option<&'static Register> {
     let name = name.to_ascii_uppercase();
-    let of_el1 = name.strip_suffix("_EL2").filter(|base| LIKE_EL1.contains(base)).map(|base| format!("{base}_EL1"));
+    let level = |base: &str| name.strip_prefix(base)?.strip_prefix("_EL")?.parse::<u8>().ok();
+    let of_el1 = LIKE_EL1.iter().find(|(base, highest)| level(base).is_some_and(|el| (2..=*highest).contains(&el)));
     let names = match (name.as_str(), of_el1) {
         ("TTBR", _) => vec!["TTBR0_EL1".to_owned()],
-        (_, Some(of_el1)) => vec![of_el1],
-        (name, None) => vec![name.to_owned(), format!("{name}_EL1"), format!("{name}_EL2")],
+        ("PSTATE", _) => vec!["SPSR_EL1".to_owned()],
+        (_, Some((base, _))) => vec![format!("{base}_EL1")],
+        (name, None) => vec![name.to_owned(), format!("{name}_EL1"), format!("{name}_EL2"), format!("{name}_EL0")],
     };
     names.iter().find_map(|name| Register::ALL.into_iter().find(|register| register.name == name))
 }
 
-/// The fields of a register in words.
-pub(super) fn decode(register: &Register, value: u64) -> String {
-    let mut text = format!("{} = {value:#018x} (DDI 0487, {})\n", register.name, register.section);
-    text += &fields(register, value);
+/// The fields of a register in words, by the name that the user has for it.
+pub(super) fn decode(register: &Register, name: &str, value: u64, mmfr0: Option<u64>) -> Words {
+    let name = if name.contains("_el") { name.to_ascii_uppercase() } else { register.name.to_owned() };
     let unnamed = register.unnamed(value);
-    if unnamed != 0 {
-        text += &format!("  bits without a field here are set: {unnamed:#x}\n");
+    let unnamed = (unnamed != 0).then(|| format!("bits without a field here are set: {unnamed:#x}"));
+    Words {
+        head: format!("{name} = {value:#018x} (DDI 0487, {})", register.section),
+        fields: fields(register, value),
+        conclusions: unnamed.into_iter().chain(conclusions::of(register, value, mmfr0)).collect(),
     }
-    for line in conclusions(register, value) {
-        text += &format!("  {line}\n");
-    }
-    text
 }
 
-/// The fields as aligned lines.
-pub(super) fn fields(register: &Register, value: u64) -> String {
-    let mut table = Table::new("  ");
-    for field in register.fields {
-        let this = field.get(value);
-        table.row([field.name.to_owned(), bits(field), format!("{this:#x}"), meaning(field, this)]);
-    }
-    table.to_string()
+/// The fields as rows.
+pub(super) fn fields(register: &Register, value: u64) -> Vec<[String; 4]> {
+    register.fields.iter().map(|field| row(field, value)).collect()
+}
+
+pub(super) fn row(field: &Field, value: u64) -> [String; 4] {
+    let this = field.get(value);
+    [field.name.to_owned(), bits(field), format!("{this:#x}"), meaning(field, this)]
+}
+
+/// Whether a field holds an address, and no count.
+pub(crate) const fn is_word(field: &Field) -> bool {
+    field.high - field.low >= 16
 }
 
 fn bits(field: &Field) -> String {
@@ -53,7 +68,7 @@ fn bits(field: &Field) -> String {
 pub(crate) fn meaning(field: &Field, value: u64) -> String {
     let says = match field.values {
         Values::Number if field.high == field.low => return yes_or_no(field, value),
-        Values::Number if field.high - field.low >= 16 => return field.purpose.to_owned(),
+        Values::Number if is_word(field) => return field.purpose.to_owned(),
         Values::Number => format!("{value}"),
         Values::Width => format!("{} bits", 64u64.saturating_sub(value)),
         Values::MemoryType => return memory_type(MemoryType(value as u8)),
@@ -102,37 +117,4 @@ fn cacheability(field: u8) -> String {
         _ => "read and write allocation",
     };
     format!("{policy} with {allocation}")
-}
-
-/// What several fields say together.
-fn conclusions(register: &Register, value: u64) -> Vec<String> {
-    match register.name {
-        "TCR_EL1" => [AddressHalf::Upper, AddressHalf::Lower].map(|half| half_in_words(value, half)).to_vec(),
-        "VTCR_EL2" => vec![match image::shape_of_stage2(value) {
-            Ok(shape) => format!("stage 2: {shape}, {} descriptors there", shape.entries(shape.start)),
-            Err(error) => format!("stage 2: {error}"),
-        }],
-        "TCR_EL2" => vec![
-            match image::shape_of_el2(value) {
-                Ok(shape) => format!("{shape}, {:#x} to {:#x}", shape.base(), shape.last()),
-                Err(error) => error.to_string(),
-            },
-            "with HCR_EL2.E2H = 1 it has the fields of TCR_EL1: decode tcr_el1".to_owned(),
-        ],
-        "TTBR0_EL1" | "TTBR1_EL1" | "VTTBR_EL2" => {
-            let narrow = registers::decode_ttbr(Layout::Bits48, value).bits();
-            let wide = registers::decode_ttbr(Layout::Lpa, value).bits();
-            vec![format!("root at {narrow:#x}; with 52-bit addresses at {wide:#x}")]
-        }
-        "PAR_EL1" if value & 1 == 0 => vec![format!("output address {:#x}", value & 0x000f_ffff_ffff_f000)],
-        _ => Vec::new(),
-    }
-}
-
-fn half_in_words(tcr: u64, half: AddressHalf) -> String {
-    let name = if half == AddressHalf::Upper { "upper half" } else { "lower half" };
-    match image::shape_of_half(tcr, half) {
-        Ok(shape) => format!("{name}: {shape}, {:#x} to {:#x}", shape.base(), shape.last()),
-        Err(error) => format!("{name}: {error}"),
-    }
 }

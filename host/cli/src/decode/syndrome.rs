@@ -1,18 +1,15 @@
 //! ESR_ELx and a failed PAR_EL1: the sentence first, then the fields (D23.2, ESR_EL1).
 
 use vmsa::fields::PAR_EL1_FAULT;
-use vmsa::{ExceptionClass, FaultStatus, Syndrome, TlbiOp};
+use vmsa::{ExceptionClass, FaultStatus, Syndrome};
 
-use terminal::Table;
+use super::{Words, register, tlbi};
 
-use super::register;
-
-pub(super) fn decode(value: u64) -> String {
+pub(super) fn decode(value: u64) -> Words {
     let syndrome = Syndrome::new(value);
-    let mut text = format!("ESR = {value:#018x}: {syndrome} (DDI 0487, D23.2, ESR_EL1)\n");
-    let mut table = Table::new("  ");
+    let mut fields = Vec::new();
     let mut row = |name: &str, bits: &str, value: u64, says: String| {
-        table.row([name.to_owned(), format!("[{bits}]"), format!("{value:#x}"), says]);
+        fields.push([name.to_owned(), format!("[{bits}]"), format!("{value:#x}"), says]);
     };
     row("ISS2", "55:32", value >> 32 & 0xff_ffff, "by class too".to_owned());
     row("EC", "31:26", value >> 26 & 0x3f, syndrome.class().to_string());
@@ -24,11 +21,12 @@ pub(super) fn decode(value: u64) -> String {
         let bits = if high == low { format!("{low}") } else { format!("{high}:{low}") };
         row(name, &bits, field, says(field));
     }
-    text += &table.to_string();
-    if syndrome.class() == ExceptionClass::TrappedSystemInstruction {
-        text += &format!("  the instruction is {}\n", trapped(value));
+    let is_trapped = syndrome.class() == ExceptionClass::TrappedSystemInstruction;
+    Words {
+        head: format!("ESR = {value:#018x}: {syndrome} (DDI 0487, D23.2, ESR_EL1)"),
+        fields,
+        conclusions: is_trapped.then(|| format!("the instruction is {}", trapped(value))).into_iter().collect(),
     }
-    text
 }
 
 /// A field of ISS: name, highest and lowest bit, what a value says.
@@ -163,15 +161,15 @@ fn flag(value: u64, what: &str) -> String {
 fn trapped(value: u64) -> String {
     let field = |low: u32, bits: u32| (value >> low & ((1 << bits) - 1)) as u8;
     let (op0, op1, crn, crm, op2) = (field(20, 2), field(14, 3), field(10, 4), field(1, 4), field(17, 3));
-    match TlbiOp::decode(op1, crn, crm, op2) {
-        Some(op) if op0 == 1 => format!("tlbi {op}"),
+    match tlbi::name((op1, crn, crm, op2)) {
+        Some(name) if op0 == 1 => format!("tlbi {name}"),
         _ => format!("S{op0}_{op1}_C{crn}_C{crm}_{op2}"),
     }
 }
 
 /// PAR_EL1 of a translation that failed.
-pub(super) fn decode_par_fault(value: u64) -> String {
-    let mut text = register::decode(&PAR_EL1_FAULT, value);
-    text += &format!("  {}\n", FaultStatus::decode((value >> 1) as u8 & 0x3f));
-    text
+pub(super) fn decode_par_fault(value: u64) -> Words {
+    let mut words = register::decode(&PAR_EL1_FAULT, "par_el1", value, None);
+    words.conclusions.push(FaultStatus::decode((value >> 1) as u8 & 0x3f).to_string());
+    words
 }

@@ -4,17 +4,21 @@ use expect_test::{Expect, expect};
 use vmsa::{Level, PageSize};
 
 use super::*;
-use crate::args::StageChoice;
+use crate::args::Regime;
 use crate::permissions::PermissionArguments;
 
 mod permissions;
+mod printed;
+mod regimes;
+mod registers;
+mod reports;
 mod syndromes;
 
 const PLAIN: EncodingArguments = EncodingArguments {
     level: Level::L3,
     granule: PageSize::Size4K,
     wide: false,
-    stage: StageChoice::One,
+    regime: Regime::El1,
     mair: None,
     fwb: false,
     permissions: PermissionArguments::NONE,
@@ -22,8 +26,12 @@ const PLAIN: EncodingArguments = EncodingArguments {
 
 fn check(what: &str, values: &[&str], expected: Expect) {
     let values: Vec<String> = values.iter().map(|value| (*value).to_owned()).collect();
-    let text = decode(what, &values, &PLAIN).unwrap_or_else(|Failure(line)| line);
-    expected.assert_eq(&text);
+    expected.assert_eq(&text_of(what, &values, &PLAIN));
+}
+
+/// What is printed, or why nothing is.
+fn text_of(what: &str, values: &[String], encoding: &EncodingArguments) -> String {
+    decode(what, values, encoding, None).map_or_else(|Failure(line)| line, |words| words.to_string())
 }
 
 #[test]
@@ -56,7 +64,7 @@ fn a_clean_page() {
 #[test]
 fn a_table() {
     let encoding = EncodingArguments { level: Level::L1, ..PLAIN };
-    let text = decode("descriptor", &["0x1800000041003003".to_owned()], &encoding).unwrap_or_else(|Failure(line)| line);
+    let text = text_of("descriptor", &["0x1800000041003003".to_owned()], &encoding);
     expect![[r#"
         0x1800000041003003 at level 1, 4K granule, Bits48: table of level 2 at 0x41003000 (DDI 0487, D8.3.1)
           NSTable   [63]     0x0  no: all below is Non-secure
@@ -74,7 +82,7 @@ fn a_table() {
 fn leaves_of_every_shape() {
     let (small, wide) = (PLAIN, EncodingArguments { wide: true, ..PLAIN });
     let of = |level, granule| EncodingArguments { level, granule, ..PLAIN };
-    let stage2 = EncodingArguments { stage: StageChoice::Two, level: Level::L2, ..PLAIN };
+    let stage2 = EncodingArguments { regime: Regime::Stage2, level: Level::L2, ..PLAIN };
     let rows: [(u64, EncodingArguments); 10] = [
         (0x00e8_0000_4000_0f43, small),
         (0x0060_0000_4001_0711, EncodingArguments { level: Level::L2, ..PLAIN }),
@@ -90,7 +98,7 @@ fn leaves_of_every_shape() {
     let text: String = rows
         .iter()
         .map(|(value, encoding)| {
-            let text = decode("descriptor", &[format!("{value:#x}")], encoding).unwrap_or_else(|Failure(line)| line);
+            let text = text_of("descriptor", &[format!("{value:#x}")], encoding);
             let is_kept = |line: &&str| !line.contains("  [") || line.contains("MemAttr") || line.contains("AttrIndx");
             text.lines().filter(is_kept).flat_map(|line| [line, "\n"]).collect::<String>()
         })
@@ -104,10 +112,8 @@ fn leaves_of_every_shape() {
           AttrIndx    [4:2]    0x4  memory type, by MAIR: 4
           EL1 reads, writes; EL0 nothing; memory DEVICE/nGnRE
           as text:       RW NX SHD AF        BLK UXN    DEVICE/nGnRE
-        0x0060000040000701 at level 0, 4K granule, Bits48: reserved: 4K pages have no block at level 0 (DDI 0487, D8.3.1)
-          AttrIndx    [4:2]    0x0  memory type, by MAIR: 0
-        0x0060000040000701 at level 1, 16K granule, Bits48: reserved: 16K pages have no block at level 1 (DDI 0487, D8.3.1)
-          AttrIndx    [4:2]    0x0  memory type, by MAIR: 0
+        0x0060000040000701 at level 0, 4K granule, Bits48: reserved: 4K pages have no block at level 0 without LPA2 (TCR.DS = 1; --wide) (DDI 0487, D8.3.1)
+        0x0060000040000701 at level 1, 16K granule, Bits48: reserved: 16K pages have no block at level 1 without LPA2 (TCR.DS = 1; --wide) (DDI 0487, D8.3.1)
         0x0061234000004703 at level 3, 4K granule, Lpa2: 4K page to 0xd234000004000 (DDI 0487, D8.3.1)
           AttrIndx    [4:2]    0x0  memory type, by MAIR: 0
           EL1 reads, writes; EL0 nothing; memory MEM/NORMAL
@@ -116,8 +122,7 @@ fn leaves_of_every_shape() {
           AttrIndx    [4:2]    0x0  memory type, by MAIR: 0
           EL1 reads, writes; EL0 nothing; memory MEM/NORMAL
           as text:       RW NX SHD AF            UXN    MEM/NORMAL
-        0x0060000040000701 at level 3, 4K granule, Bits48: reserved: 4K pages have no block at level 3 (DDI 0487, D8.3.1)
-          AttrIndx    [4:2]    0x0  memory type, by MAIR: 0
+        0x0060000040000701 at level 3, 4K granule, Bits48: reserved: 4K pages have no block at level 3; a page has type 3 (DDI 0487, D8.3.1)
         0x00400000400007fd at level 2, 4K granule, Bits48: 2M block to 0x40000000 (DDI 0487, D8.3.2)
           MemAttr     [5:2]    0xf  memory type, by HCR_EL2.FWB: 15
           EL1 reads, writes; EL0 reads, writes; memory MEM/NORMAL (no FWB)
@@ -211,7 +216,7 @@ fn operands_of_every_kind() {
         ("ipas2le1is", "0x0000_7000_0000_0010"),
         ("alle2is", "0"),
     ] {
-        let text = decode("tlbi", &[op.to_owned(), operand.to_owned()], &PLAIN).unwrap_or_else(|Failure(line)| line);
+        let text = text_of("tlbi", &[op.to_owned(), operand.to_owned()], &PLAIN);
         print.push_str(&text);
     }
     expect![[r#"
@@ -235,7 +240,7 @@ fn operands_of_every_kind() {
           BaseADDR  [36:0]   0x1800000001  0xfffe000000004000 to 0xfffe00000000bfff; with LPA2 0xfff8000000010000 to 0xfff8000000017fff
         tlbi ripas2e1is (sys #4, c8, c0, #2; DDI 0487, C5.5)
           EL1&0: stage 2, all levels, by range; every PE of the inner shareable domain
-          NS        [63]     0x0           counts in Secure state alone
+          NS        [63]     0x0           the Secure intermediate space, in Secure state; else no matter
           TG        [47:46]  0x1           4K
           SCALE     [45:44]  0x0           units of 2 pages
           NUM       [43:39]  0x0           1 units, 2 pages
@@ -243,7 +248,7 @@ fn operands_of_every_kind() {
           BaseADDR  [36:0]   0x1fffffffff  0x1fffffffff000 to 0x2000000000fff; with LPA2 0x1fffffffff0000 to 0x1fffffffff1fff
         tlbi ipas2le1is (sys #4, c8, c0, #5; DDI 0487, C5.5)
           EL1&0: stage 2, last level; every PE of the inner shareable domain
-          NS   [63]     0x0   counts in Secure state alone
+          NS   [63]     0x0   the Secure intermediate space, in Secure state; else no matter
           TTL  [47:44]  0x7   4K leaves of level 3: any other leaf may stay
           IPA  [39:0]   0x10  0x10000
         tlbi alle2is (sys #4, c8, c3, #0; DDI 0487, C5.5)
@@ -311,9 +316,9 @@ fn what_is_unknown_is_one_line() {
         "ttbr9",
         &["1"],
         expect![
-            "nothing known of `ttbr9`: expected descriptor, esr, tlbi, tcr_el1, tcr2_el1, tcr_el2, vtcr_el2, ttbr0_el1, ttbr1_el1, vttbr_el2, mair_el1, pir_el1, pire0_el1, por_el0, por_el1, s2pir_el2, s2por_el1, sctlr_el1, hcr_el2, par_el1, midr_el1, id_aa64pfr0_el1, id_aa64isar0_el1, id_aa64isar1_el1, id_aa64mmfr0_el1, id_aa64mmfr1_el1, id_aa64mmfr2_el1, id_aa64mmfr3_el1, id_aa64mmfr4_el1"
+            "nothing known of `ttbr9`: expected descriptor, esr, tlbi, oops, pagemap, ptdump, tcr_el1, tcr2_el1, tcr_el2, tcr_el3, vtcr_el2, ttbr0_el1, ttbr1_el1, vttbr_el2, mair_el1, pir_el1, pire0_el1, por_el0, por_el1, s2pir_el2, s2por_el1, sctlr_el1, hcr_el2, par_el1, far_el1, hpfar_el2, spsr_el1, midr_el1, ctr_el0, id_aa64pfr0_el1, id_aa64pfr1_el1, id_aa64pfr2_el1, id_aa64isar0_el1, id_aa64isar1_el1, id_aa64mmfr0_el1, id_aa64mmfr1_el1, id_aa64mmfr2_el1, id_aa64mmfr3_el1, id_aa64mmfr4_el1"
         ],
     );
-    check("tcr", &["x"], expect!["`x` is no 64-bit number (0x… or decimal)"]);
-    check("tlbi", &[], expect!["decode tlbi takes an operation and its operand: decode tlbi vae1is 0x…"]);
+    check("tcr", &["x"], expect![["`x` is no 64-bit number (hexadecimal, with or without 0x; 0d… is decimal)"]]);
+    check("tlbi", &[], expect![["decode tlbi takes an operation and its operand: decode tlbi vae1is 0x…"]]);
 }

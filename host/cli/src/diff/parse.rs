@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use image::number;
 use serde_json::Value;
-use vmsa::ptdump::Permitted;
+use vmsa::ptdump::{Naming, Permitted};
 use vmsa::registers::MemoryTypes;
 use vmsa::{Descriptor, Layout, Level, PageSize, Permissions, Rights};
 
@@ -281,9 +281,7 @@ fn json(text: &str) -> Result<Vec<Section>, String> {
 /// What a root's record tells of those after it.
 struct Reader {
     name: String,
-    page_size: PageSize,
-    layout: Layout,
-    memory: MemoryTypes,
+    naming: Naming,
     is_by_registers: bool,
 }
 
@@ -295,7 +293,15 @@ impl Reader {
         let memory = hex(&record["mair"]).map_or(MemoryTypes::COMMON, MemoryTypes);
         let name = format!("{} root at {}", record["register"].as_str()?, record["address"].as_str()?);
         let is_by_registers = record["permissions"] == "by registers";
-        Some(Self { name, page_size, layout, memory, is_by_registers })
+        let naming = Naming {
+            page_size,
+            start: Level::MINUS_1,
+            layout,
+            memory,
+            shareability: 3,
+            has_one_privilege: record["one_privilege"] == true,
+        };
+        Some(Self { name, naming, is_by_registers })
     }
 
     /// Where registers say what a leaf permits, its record has what they said when it was made.
@@ -316,11 +322,11 @@ impl Reader {
                 let level = Level::new(i8::try_from(record["level"].as_i64()?).ok()?)?;
                 let (input, last) = (hex(&record["input"])?, hex(&record["end"])?.wrapping_sub(1));
                 let descriptor = Descriptor::new(hex(&record["descriptor"])?);
-                let words = words(self.layout, self.memory, level, (descriptor, self.permitted(record)?));
+                let words = words(self.naming, level, (descriptor, self.permitted(record)?));
                 let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
                 let stage2 = record["memory"].as_str()?;
                 let words = if words.contains(stage2) { words } else { format!("{words} {stage2}") };
-                Some(section.add(input, last, 1 << self.page_size.level_shift(level), words.into()))
+                Some(section.add(input, last, 1 << self.naming.page_size.level_shift(level), words.into()))
             }
             "totals" => {
                 section.tables = record["tables"].as_u64()?;

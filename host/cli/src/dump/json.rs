@@ -34,6 +34,7 @@ impl<'a> Json<'a> {
             "start_level": shape.start.number(),
             "mair": root.memory.map(|memory| hex(memory.0)),
             "permissions": if root.control.is_direct() { "by bits" } else { "by registers" },
+            "one_privilege": root.control.has_one_privilege,
             "identifier": root.identifier,
             "origin": root.origin.to_string(),
         });

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 
 use image::{Root, Span, Table};
 use vmsa::ptdump::{Permitted, level_name, scale};
-use vmsa::{Descriptor, Execute, Layout, Level, Permissions, Rights, Stage2Attributes, permission_index};
+use vmsa::{Descriptor, Execute, Layout, Level, Meaning, Permissions, Rights, Stage2Attributes, permission_index};
 
 use super::Format;
 use super::text::cut;
@@ -46,14 +46,20 @@ impl<'a> Stage2Text<'a> {
     }
 
     fn words(&self, span: &Span) -> String {
-        if span.descriptor.bits() == 0 {
-            return String::new();
+        match span.descriptor.meaning(self.root.shape.page_size, self.root.shape.layout, span.level) {
+            Meaning::Leaf(..) => {}
+            Meaning::Reserved => return " F reserved".to_owned(),
+            _ if span.descriptor == Descriptor::INVALID => return String::new(),
+            _ => {
+                let output = self.root.shape.layout.output_mask(self.root.shape.shift(span.level));
+                return format!(" F held {:#018x}", span.descriptor.bits() & !output);
+            }
         }
         let bits = Stage2Attributes::from_bits_retain(span.descriptor.bits());
         let [read, write, execute] = match leaf::permitted(self.root, span.descriptor, span.inherited) {
-            Permitted::Unknown if span.descriptor.is_valid() => ["?", "?", "? "],
-            Permitted::ByRegisters(permissions) if span.descriptor.is_valid() => by_registers(permissions),
-            _ => by_bits(bits),
+            Permitted::Unknown => ["?", "?", "? "],
+            Permitted::ByRegisters(permissions) => by_registers(permissions),
+            Permitted::ByBits => by_bits(bits),
         };
         let is_shared = match self.root.shape.layout {
             Layout::Lpa2 => self.root.shareability == 3,
@@ -61,7 +67,7 @@ impl<'a> Stage2Text<'a> {
         };
         let is_block = span.level != Level::L3 && span.descriptor.bits() & Descriptor::TYPE == 0b01;
         let words = [
-            if span.descriptor.is_valid() { " " } else { "F" },
+            " ",
             read,
             write,
             execute,

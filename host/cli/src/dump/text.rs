@@ -12,6 +12,7 @@ use vmsa::ptdump::{Marker, Naming, Ptdump};
 use super::Format;
 use crate::leaf;
 use crate::only::Filter;
+use crate::words::naming;
 
 /// Lets a formatter write where only bytes can be written. A formatter's error says nothing, so the real one is kept where
 /// its owner finds it.
@@ -57,16 +58,10 @@ impl<'a> Text<'a> {
         markers: &'a [Marker<'a>],
         out: &'a mut dyn Write,
     ) -> Self {
-        let naming = Naming {
-            start: root.shape.start,
-            layout: root.shape.layout,
-            memory: root.memory_or_common(),
-            shareability: root.shareability,
-        };
         let markers = if filter.is_all() { markers } else { &[] };
         let error = Rc::default();
         let stretch = Stretch::Closed(Utf8 { out, error: Rc::clone(&error) });
-        Self { root, range, filter, naming, markers, stretch, error }
+        Self { root, range, filter, naming: naming(root), markers, stretch, error }
     }
 
     /// The error behind a failed write.

@@ -10,16 +10,16 @@ fn leaves_that_name_their_permissions() {
     let overlay = PermissionArguments { por_el0: Some(0x0000_0320), ..linux };
     let stage2 = PermissionArguments { s2pir: Some(0xd000_0000), s2por: Some(0x8_0000), ..PermissionArguments::NONE };
     let rows = [
-        (0x0068_0000_4400_0783_u64, StageChoice::One, linux),
-        (0x1020_0000_4400_0f03, StageChoice::One, overlay),
-        (0x0028_0000_4000_07df, StageChoice::Two, stage2),
-        (0x2028_0000_4000_07df, StageChoice::Two, stage2),
+        (0x0068_0000_4400_0783_u64, Regime::El1, linux),
+        (0x1020_0000_4400_0f03, Regime::El1, overlay),
+        (0x0028_0000_4000_07df, Regime::Stage2, stage2),
+        (0x2028_0000_4000_07df, Regime::Stage2, stage2),
     ];
     let text: String = rows
         .iter()
         .map(|(value, stage, permissions)| {
-            let encoding = EncodingArguments { stage: *stage, permissions: *permissions, ..PLAIN };
-            let text = decode("descriptor", &[format!("{value:#x}")], &encoding).unwrap_or_else(|Failure(line)| line);
+            let encoding = EncodingArguments { regime: *stage, permissions: *permissions, ..PLAIN };
+            let text = text_of("descriptor", &[format!("{value:#x}")], &encoding);
             let is_kept = |line: &&str| !line.contains("  [") || line.contains("Index") || line.contains("irty");
             text.lines().filter(is_kept).flat_map(|line| [line, "\n"]).collect::<String>()
         })
@@ -69,12 +69,12 @@ fn leaves_that_name_their_permissions() {
 
 #[test]
 fn permission_registers() {
-    let text = decode("pir_el2", &["0xcc880e0ac0800000".to_owned()], &PLAIN).unwrap_or_else(|Failure(line)| line);
-    let of_por = decode("por_el0", &["0x17".to_owned()], &PLAIN).unwrap_or_else(|Failure(line)| line);
-    let of_s2pir = decode("s2pir_el2", &["0x9f".to_owned()], &PLAIN).unwrap_or_else(|Failure(line)| line);
+    let text = text_of("pir_el2", &["0xcc880e0ac0800000".to_owned()], &PLAIN);
+    let of_por = text_of("por_el0", &["0x17".to_owned()], &PLAIN);
+    let of_s2pir = text_of("s2pir_el2", &["0x9f".to_owned()], &PLAIN);
     let last = |text: &str| text.lines().rev().take(3).map(|line| format!("{line}\n")).collect::<String>();
     expect![[r#"
-        PIR_EL1 = 0xcc880e0ac0800000 (DDI 0487, D23.2, PIR_EL1)
+        PIR_EL2 = 0xcc880e0ac0800000 (DDI 0487, D23.2, PIR_EL1)
           Perm15  [63:60]  0xc  privileged, leaves with this PIIndex: read, write, no overlay
           Perm14  [59:56]  0xc  privileged, leaves with this PIIndex: read, write, no overlay
           Perm13  [55:52]  0x8  privileged, leaves with this PIIndex: read, no overlay
