@@ -36,6 +36,12 @@ pub(crate) fn run(arguments: &PlanArguments) -> Result<Status, Failure> {
             columns.push(build(&memory, page_size, policy, arguments)?);
         }
     }
+    let end = memory.ranges.last().map_or(0, |range| range.end);
+    if end > 1 << build::NARROW_BITS {
+        let mut sizes: Vec<_> = columns.iter().map(|column| column.shape.page_size).collect();
+        sizes.dedup();
+        sizes.into_iter().for_each(|size| say::note(build::needs_wide(size)));
+    }
     if arguments.protect > columns[0].protected.as_ref().map_or(0, |of| of.pages) {
         say::note("there is not so much memory: fewer pages are protected");
     }

@@ -18,6 +18,7 @@ use crate::select::Failure;
 pub(crate) struct Column {
     pub(crate) policy: Policy,
     pub(crate) bits: u32,
+    pub(crate) layout: Layout,
     pub(crate) shape: Shape,
     /// Tables kept for atomic context.
     pub(crate) reserve: u64,
@@ -34,7 +35,7 @@ pub(crate) struct Protected {
 }
 
 /// Bits of address that descriptors of the 48-bit layout hold.
-const NARROW_BITS: u32 = 48;
+pub(super) const NARROW_BITS: u32 = 48;
 
 /// Makes the map.
 pub(crate) fn build(
@@ -73,14 +74,20 @@ fn build_of<G: Granule>(memory: &Memory, policy: Policy, arguments: &PlanArgumen
         // A page that is a leaf changes by one store: nothing is split, nothing folds.
         let healed = arguments.heal.then(|| (0, shape.clone()));
         let protected = (pages > 0).then(|| Protected { pages, splits: 0, shape: shape.clone(), healed });
-        return Ok(Column { policy, bits, shape, reserve: 0, protected });
+        return Ok(Column { policy, bits, layout: geometry.layout(), shape, reserve: 0, protected });
     }
     let reserve = map.reserve() as u64;
     let protected = match arguments.protect {
         0 => None,
         _ => Some(protect(&map, linear, &regions, arguments, &shape).map_err(refused)?),
     };
-    Ok(Column { policy, bits, shape: painted, reserve, protected })
+    Ok(Column { policy, bits, layout: geometry.layout(), shape: painted, reserve, protected })
+}
+
+/// What memory above 2^48 asks of a CPU.
+pub(super) fn needs_wide(page_size: PageSize) -> String {
+    let feature = if page_size == PageSize::Size64K { "LPA (FEAT_LPA)" } else { "LPA2 (FEAT_LPA2)" };
+    format!("what lies above 2^48 needs 52-bit addresses: {feature} with {page_size} pages")
 }
 
 fn layout<G: Granule>(bits: u32, end: PhysAddr) -> Layout {
@@ -104,12 +111,16 @@ fn place<G: Granule>(bits: u32, start: PhysAddr, end: PhysAddr) -> Result<Linear
     let linear = Linear::new(&choice, start);
     match end <= linear.limit() {
         true => Ok(linear),
-        false => Err(Failure(format!(
-            "memory ends at {:#x}, and a linear map of {bits} bits holds {} from {:#x}: give more with --va-bits",
-            end.bits(),
-            size(linear.capacity),
-            linear.origin
-        ))),
+        false => {
+            let wide =
+                if end.bits() > 1 << NARROW_BITS { format!("; {}", needs_wide(G::PAGE_SIZE)) } else { String::new() };
+            Err(Failure(format!(
+                "memory ends at {:#x}, and a linear map of {bits} bits holds {} from {:#x}: give more with --va-bits{wide}",
+                end.bits(),
+                size(linear.capacity),
+                linear.origin
+            )))
+        }
     }
 }
 

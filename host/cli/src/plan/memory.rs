@@ -114,10 +114,10 @@ fn told(text: &str) -> Option<Result<Memory, Failure>> {
         let range = BASE..BASE + bytes;
         return Some(Memory::new(format!("{text} from {BASE:#x}"), vec![range], Vec::new()));
     }
-    (text.contains('-') && text.starts_with(|first: char| first.is_ascii_digit())).then(|| banks(text))
+    text.split_once('-').is_some_and(|(start, _)| number(start).is_ok()).then(|| banks(text))
 }
 
-/// `256G`, `512MiB`, `64KB`, or bytes: always by powers of two.
+/// `256G`, `3.5G`, `512MiB`, `64KB`, or bytes: always by powers of two, and a fraction of a byte is none.
 fn size(text: &str) -> Option<u64> {
     let plain = text.strip_suffix(['B', 'b']).map_or(text, |short| short.strip_suffix('i').unwrap_or(short));
     let text = if plain.ends_with(|last: char| last.is_ascii_alphabetic()) { plain } else { text };
@@ -128,7 +128,14 @@ fn size(text: &str) -> Option<u64> {
         (at, 'T' | 't') => (&text[..at], 40),
         _ => (text, 0),
     };
-    let bytes = digits.parse::<u64>().ok()?.checked_mul(1 << shift)?;
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, "0"));
+    let is_digits = |text: &str| (1..=12).contains(&text.len()) && text.bytes().all(|digit| digit.is_ascii_digit());
+    // Bytes have no fraction; twelve decimals of a tebibyte are less than two bytes.
+    if !is_digits(fraction) || digits.contains('.') && shift == 0 || whole.starts_with('+') {
+        return None;
+    }
+    let part = (fraction.parse::<u128>().ok()? << shift) / 10u128.pow(fraction.len() as u32);
+    let bytes = whole.parse::<u64>().ok()?.checked_mul(1 << shift)?.checked_add(part as u64)?;
     (1..=1 << 51).contains(&bytes).then_some(bytes)
 }
 
@@ -233,6 +240,29 @@ mod tests {
             ["256GiB", "256GB", "256gb", "1Ki"].map(size),
             [Some(256 << 30), Some(256 << 30), Some(256 << 30), None]
         );
+        assert_eq!(
+            ["3.5G", "0.5T", "1.25GiB", "2.0M", "0.001K", "1.999999999999T"].map(size),
+            [Some(7 << 29), Some(1 << 39), Some(5 << 28), Some(2 << 20), Some(1), Some((2 << 40) - 2)]
+        );
+        assert!(
+            [
+                "3.5",
+                "3.G",
+                ".5G",
+                "3.5.5G",
+                "3,5G",
+                "-3.5G",
+                "+3G",
+                "3.+5G",
+                "0.0G",
+                "0.0001K",
+                "2048.1T",
+                "1.1234567890123G"
+            ]
+            .iter()
+            .all(|text| size(text).is_none())
+        );
+        assert_eq!(size("2048T"), Some(1 << 51));
         assert!(
             [size("4P"), size("5B"), size("B"), size("iB"), size("0G"), size("9999999999T"), size("x"), size("")]
                 .iter()

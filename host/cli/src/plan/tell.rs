@@ -5,7 +5,7 @@ use std::slice;
 
 use serde_json::{Value, json};
 use terminal::{Table, counted};
-use vmsa::Level;
+use vmsa::{Layout, Level};
 
 use super::build::{Column, Protected};
 use super::memory::{Memory, Now};
@@ -55,8 +55,13 @@ pub(super) fn now_in_words(now: &Now) -> String {
 }
 
 pub(super) fn heading(of_size: &[Column]) -> String {
-    let Column { shape, bits, .. } = &of_size[0];
-    format!("{} pages, {bits} bits of address: {} to map", shape.page_size, size(shape.mapped()))
+    let Column { shape, bits, layout, .. } = &of_size[0];
+    let layout = match layout {
+        Layout::Bits48 => "",
+        Layout::Lpa => ", 52-bit outputs (LPA)",
+        Layout::Lpa2 => ", LPA2 descriptors",
+    };
+    format!("{} pages, {bits} bits of address{layout}: {} to map", shape.page_size, size(shape.mapped()))
 }
 
 /// A row for each figure, a cell for each column; rows of which no column has anything are left out.
@@ -236,6 +241,7 @@ fn record(memory: &Memory, column: &Column) -> Value {
         "page_size": shape.page_size.to_string(),
         "policy": column.policy.name(),
         "virtual_bits": column.bits,
+        "layout": format!("{:?}", column.layout),
         "mapped_bytes": shape.mapped(),
         "leaves": leaves(shape),
         "tables": shape.table_count(),
