@@ -1,16 +1,12 @@
-//! Tables that were given away. What they hold, and what leads to them, may stay as it was as long as no walk comes there again:
-//! then it reads the next owner's data. A page table that goes as a whole is often given away so.
+//! Tables that were given away. Their content and the links to them may stay as long as no walk comes back: it would read the
+//! next owner's data. A page table that goes as a whole is often given away so.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::ops::RangeInclusive;
 
-use super::entry::SpaceId;
-use super::may::May;
-use crate::descriptor::VALID;
-
 /// Tables that were given away, each with the event.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Freed {
+pub(crate) struct FreedTables {
     /// Those that nobody has stored to since, by first address; and the last one, in the same 4 KiB.
     pieces: BTreeMap<u64, (u64, u64)>,
     /// Descriptors that linked one then, in page tables that nobody walked, and that nobody has stored to since.
@@ -19,11 +15,15 @@ pub(crate) struct Freed {
     pub(crate) returning: BTreeSet<u64>,
 }
 
-impl Freed {
+impl FreedTables {
     pub(crate) fn add(&mut self, first: u64, last: u64, event: u64) {
         for page in (first & !0xfff..=last).step_by(0x1000) {
             self.pieces.insert(first.max(page), (last.min(page | 0xfff), event));
         }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
     }
 
     pub(crate) fn add_link(&mut self, word: u64, event: u64) {
@@ -59,22 +59,5 @@ impl Freed {
     /// Without the events.
     pub(crate) fn state(&self) -> (impl Iterator<Item = (u64, u64)>, impl Iterator<Item = u64>) {
         (self.pieces.iter().map(|(first, (last, _))| (*first, *last)), self.links.keys().copied())
-    }
-}
-
-impl May {
-    /// Walks may begin at the root of `space` again.
-    pub(super) fn note_root(&mut self, space: SpaceId) {
-        let it = &self.space(space).space;
-        let (root, bytes) = (it.root(), it.geometry().root_bytes());
-        if !self.freed.pieces.is_empty() {
-            let parts = (root..root + bytes).step_by(0x1000);
-            parts.for_each(|part| self.physical(space, part).into_iter().for_each(|place| self.freed.note(place)));
-        }
-    }
-
-    /// True when nothing valid is written there.
-    pub(crate) fn is_empty(&self, first: u64, last: u64) -> bool {
-        (first..=last).step_by(8).all(|word| self.memory.word(word) & VALID == 0)
     }
 }

@@ -12,7 +12,7 @@ use super::places::{Place, Places, Use};
 use super::question::Question;
 use super::space::{Kept, Space, is_flat};
 use crate::context::Tag;
-use crate::descriptor::{Descriptor, Hierarchy};
+use crate::descriptor::{Descriptor, Hierarchy, VALID};
 
 impl May {
     /// The 4 KiB at `page` were given away and nothing refers to them: from now on a store there is like any other.
@@ -48,6 +48,21 @@ impl May {
             state.kept = Kept::default();
             state.hidden.clear();
         }
+    }
+
+    /// Walks may begin at the root of `space` again.
+    pub(super) fn note_root(&mut self, space: SpaceId) {
+        let it = &self.space(space).space;
+        let (root, bytes) = (it.root(), it.geometry().root_bytes());
+        if !self.freed.is_empty() {
+            let parts = (root..root + bytes).step_by(0x1000);
+            parts.for_each(|part| self.physical(space, part).into_iter().for_each(|place| self.freed.note(place)));
+        }
+    }
+
+    /// True when nothing valid is written there.
+    pub(crate) fn is_empty(&self, first: u64, last: u64) -> bool {
+        (first..=last).step_by(8).all(|word| self.memory.word(word) & VALID == 0)
     }
 
     /// Everywhere that `word` is a descriptor.

@@ -12,7 +12,7 @@ use core::hash::{Hash, Hasher};
 use super::effort::Effort;
 use super::entry::{Entry, SpaceId};
 use super::found::{Found, Route, Seen, Sink};
-use super::freed::Freed;
+use super::freed::FreedTables;
 use super::holders::{Cpus, Holders};
 use super::late::{LateFaults, Sweep, Unset};
 use super::places::Index;
@@ -59,7 +59,7 @@ pub struct May {
     /// order is enough; for one that a register names it is not.
     pub(crate) unseen: BTreeMap<(u8, u64), Unseen>,
     pub(crate) late: LateFaults,
-    pub(crate) freed: Freed,
+    pub(crate) freed: FreedTables,
     pub(crate) sweeps: Vec<Sweep>,
     /// By word.
     pub(crate) unset: BTreeMap<u64, Unset>,
