@@ -48,10 +48,16 @@ fn what_cannot_be_read_is_one_line() {
     many[56..58].copy_from_slice(&0xfff0u16.to_le_bytes());
     let mut endless = many.clone();
     endless[56..58].copy_from_slice(&0xffffu16.to_le_bytes());
-    let cases: [(&str, &[u8], &str, &str); 9] = [
-        ("empty", b"", "core:", "not an ELF file, expected an ELF core"),
+    let cases: [(&str, &[u8], &str, &str); 10] = [
+        ("empty", b"", "core:", "not an ELF file, expected an ELF core or a kdump"),
         ("text", b"hello", "core:", "plain memory is raw:FILE@BASE"),
-        ("kdump", b"KDUMP   ", "core:", "makedumpfile"),
+        (
+            "kdump",
+            b"KDUMP   ",
+            "core:",
+            "its header: failed to fill whole buffer: the file ends too early, copy or make it again",
+        ),
+        ("flattened", b"makedumpfile\0\0\0\0", "core:", "the file ends too early, copy or make it again"),
         ("x86", &elf, "core:", "machine 0"),
         ("headless", &arm, "core:", "program headers of 0 bytes"),
         ("short", &many, "core:", "the file ends too early, copy or make it again"),

@@ -1,4 +1,4 @@
-//! ELF cores: a guest's dump, kdump's vmcore, and the running kernel's `/proc/kcore`.
+//! Cores: a guest's dump, kdump's vmcore, and the running kernel's `/proc/kcore`.
 
 use std::fs::File;
 use std::ops::Range;
@@ -11,6 +11,7 @@ use crate::Error;
 use crate::contents::Contents;
 use crate::elf::{note, segments};
 use crate::file::{FileMemory, Piece};
+use crate::kdump::{self, Flattened};
 use crate::machine::Machine;
 use crate::memory::{END, Memory, total};
 use crate::vmcoreinfo::{NOTE_NAME, VmcoreInfo};
@@ -18,13 +19,28 @@ use crate::vmcoreinfo::{NOTE_NAME, VmcoreInfo};
 /// The running kernel as an ELF core, for root alone.
 const KCORE: &str = "/proc/kcore";
 
-/// Opens an ELF core.
+/// Opens a core: ELF, or a compressed kdump, each flattened or not. Files of one dump that is split are separated by commas.
 pub(crate) fn open(path: &Path) -> Result<Machine, Error> {
-    let what = path.display();
-    let about = |error: Error| Error::new(format!("{what}: {error}"));
-    let file = File::open(path).map_err(|error| Error::io(&what, &error))?;
-    let data = file.data().map_err(|error| Error::io(&what, &error))?;
-    of_elf(Box::new(file), Some(&data)).map_err(about)
+    let text = path.to_string_lossy();
+    let names = if path.exists() { Vec::from([path]) } else { text.split(',').map(Path::new).collect() };
+    let about = |error: Error| Error::new(format!("{}: {error}", path.display()));
+    let mut files = names.into_iter().map(contents).collect::<Result<Vec<_>, _>>()?;
+    if files.len() > 1 || kdump::is_one(&*files[0]) {
+        return kdump::open(files).map_err(about);
+    }
+    let file = files.remove(0);
+    let data = file.data().map_err(|error| Error::io(path.display(), &error))?;
+    of_elf(file, Some(&data)).map_err(about)
+}
+
+/// What a file holds, in order.
+fn contents(path: &Path) -> Result<Box<dyn Contents>, Error> {
+    let file = File::open(path).map_err(|error| Error::io(path.display(), &error))?;
+    if !kdump::is_flattened(&file) {
+        return Ok(Box::new(file));
+    }
+    let flattened = Flattened::new(Box::new(file));
+    Ok(Box::new(flattened.map_err(|error| Error::new(format!("{}: {error}", path.display())))?))
 }
 
 /// The machine in an ELF core. `data` are the parts of the file that are not zeros, if it can say.

@@ -20,7 +20,7 @@ use crate::search::search;
 use crate::shape::Shape;
 use crate::vmcoreinfo::VmcoreInfo;
 use crate::walk::{Span, Visitor, walk};
-use crate::{core, mtree, qmp};
+use crate::{core, kdump, mtree, qmp};
 
 /// Sees that spans follow one another without a gap.
 struct Cover {
@@ -88,6 +88,12 @@ pub fn core_any(bytes: &[u8], path: &Path) {
             let _ = machine.roots();
         }
     }
+}
+
+/// A page of a kdump: a byte that chooses how it is compressed, and what is compressed.
+pub fn page_any(bytes: &[u8]) {
+    let Some((kind, packed)) = bytes.split_first() else { return };
+    let _ = kdump::unpack([1, 2, 4, 0x20][usize::from(kind % 4)], packed, &mut [0; 0x1000]);
 }
 
 /// A stub that sends any bytes.

@@ -12,6 +12,7 @@ mod file;
 pub mod fuzz;
 mod gdb;
 pub mod interrupt;
+mod kdump;
 mod machine;
 mod memory;
 mod mtree;

@@ -16,7 +16,7 @@ pub enum Source {
     Gdb(Endpoint),
     /// A live guest by QEMU's machine protocol.
     Qmp(PathBuf),
-    /// An ELF core.
+    /// A core: ELF or a compressed kdump.
     Core(PathBuf),
     /// The running kernel.
     Kcore,

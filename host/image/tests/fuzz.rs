@@ -229,3 +229,78 @@ fn texts_parse_or_do_not() {
     };
     feed("texts_parse", make, fuzz::text_any);
 }
+
+/// A compressed kdump with some of its bytes changed, often flattened: pages of zeros and noise, called compressed in each way.
+#[test]
+fn kdumps_open_or_say_why() {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("fuzz-kdump-{}", std::process::id()));
+    let make = |random: &mut Seed| {
+        let mut bytes = kdump(random);
+        for _ in 0..random.index(8) {
+            let end = if random.index(2) == 0 { 4096 + 104 } else { bytes.len() };
+            let at = random.index(end);
+            bytes[at] = random.bits() as u8;
+        }
+        let cut = random.index(4) / 3 * random.index(bytes.len());
+        bytes.truncate(bytes.len() - cut);
+        if random.index(3) > 0 { bytes } else { flattened(random, &bytes) }
+    };
+    feed("kdumps_open", make, |bytes| fuzz::core_any(bytes, &path));
+    let _ = std::fs::remove_file(path);
+}
+
+fn kdump(random: &mut Seed) -> Vec<u8> {
+    let mut bytes = vec![0; 4096 * 4];
+    bytes[..8].copy_from_slice(b"KDUMP   ");
+    for (at, value) in [(8, 6u32), (428, 4096), (432, 1), (436, 2), (440, 64)] {
+        bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+    }
+    bytes[8192..8200].copy_from_slice(&u64::MAX.to_le_bytes());
+    bytes[12288..12296].copy_from_slice(&random.bits().to_le_bytes());
+    for place in 0..64u64 {
+        let flags = [0u32, 1, 2, 4, 0x20][random.index(5)];
+        let size = if flags == 0 { 4096 } else { 1 + random.index(300) as u32 };
+        bytes.extend((4096 * 5 + place * 8).to_le_bytes());
+        bytes.extend(size.to_le_bytes());
+        bytes.extend(flags.to_le_bytes());
+        bytes.extend([0; 8]);
+    }
+    bytes.resize(4096 * 5, 0);
+    bytes.extend(words(random, 0x2000));
+    bytes
+}
+
+fn flattened(random: &mut Seed, bytes: &[u8]) -> Vec<u8> {
+    let mut flat = b"makedumpfile\0\0\0\0".to_vec();
+    flat.resize(4096, 0);
+    let step = 1 + random.index(9000);
+    for (place, chunk) in bytes.chunks(step).enumerate() {
+        flat.extend(((place * step) as u64 ^ u64::from(random.one_in(50)) << random.index(64)).to_be_bytes());
+        flat.extend((chunk.len() as u64).to_be_bytes());
+        flat.extend(chunk);
+    }
+    flat.extend([0xff; 16]);
+    flat
+}
+
+/// A page of a kdump, compressed in each way, with some of its bytes changed, or any bytes.
+#[test]
+fn pages_unpack_or_do_not() {
+    let make = |random: &mut Seed| {
+        let page = words(random, 0x1000);
+        let (kind, packed) = match random.index(4) {
+            0 => (0, miniz_oxide::deflate::compress_to_vec_zlib(&page, 6)),
+            1 => (1, lzokay::compress::compress(&page).expect("packed")),
+            2 => (2, snap::raw::Encoder::new().compress_vec(&page).expect("packed")),
+            _ => (3, ruzstd::encoding::compress_to_vec(&page[..], ruzstd::encoding::CompressionLevel::Fastest)),
+        };
+        let mut bytes = [&[kind][..], &packed].concat();
+        for _ in 0..random.index(6) {
+            let at = random.index(bytes.len());
+            bytes[at] = random.bits() as u8;
+        }
+        bytes
+    };
+    feed("pages_unpack", make, fuzz::page_any);
+    feed("pages_unpack", |random| random.bytes().take(200).collect(), fuzz::page_any);
+}
