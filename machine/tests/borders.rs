@@ -190,6 +190,10 @@ fn what_a_level_does_not_have_is_undefined() {
         case(&format!("tlbi {tlbi}"), "V7");
         case(&format!("enter el2; tlbi {tlbi}"), "clean");
     }
+    for tlbi in ["alle3is", "vae3is 0", "vale3 0", "rvae3isnxs 0"] {
+        case(&format!("tlbi {tlbi}"), "V7");
+        case(&format!("enter el2; tlbi {tlbi}"), "V7");
+    }
     case(vttbr, "clean");
     case(&format!("tlbi vmalle1; {END}{vttbr}"), "V7 0 msr vttbr_el2");
     case(&format!("enter el2; {vttbr}"), "clean");

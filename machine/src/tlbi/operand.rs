@@ -24,7 +24,9 @@ pub enum Flaw {
 impl fmt::Display for Flaw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Undefined => "there is no such TLBI, or this CPU lacks the feature that has it",
+            Self::Undefined => {
+                "there is no such TLBI at this exception level, or this CPU lacks the feature that has it"
+            }
             Self::ReservedGranule => "the range's TG is 0, which is reserved",
             Self::MisalignedBase => "the range's base is not aligned to a block of the level in its TTL",
             Self::ReservedHint => "the level hint is reserved for its granule",

@@ -107,9 +107,15 @@ pub(super) fn opcode(word: &str) -> Result<Opcode, String> {
         return known
             .ok_or_else(|| alloc::format!("`{word}`, expected the 32 bits of a TLBI, 0xd508_8000 to 0xd50c_9fff"));
     }
-    let known = |it: &Opcode| opcode_name(*it).is_some_and(|name| name.eq_ignore_ascii_case(word));
+    let lower = word.to_ascii_lowercase();
+    let named = |name: &str| all_opcodes().find(|it| opcode_name(*it).is_some_and(|own| own == name));
+    // Those of EL3 are UNDEFINED in every trace. They have op1 = 6 where those of EL2 have op1 = 4.
+    let of_el3 = || {
+        let (_, crn, crm, op2) = named(&lower.replace("e3", "e2"))?.fields();
+        Some(Opcode::new(6, crn, crm, op2))
+    };
     let expected = "expected the name of a TLBI of EL1&0 or EL2, such as vae1is, or the instruction's 32 bits";
-    all_opcodes().find(known).ok_or_else(|| alloc::format!("`{word}`, {expected}"))
+    named(&lower).or_else(of_el3).ok_or_else(|| alloc::format!("`{word}`, {expected}"))
 }
 
 fn all_opcodes() -> impl Iterator<Item = Opcode> {
