@@ -34,9 +34,9 @@ fn files(base: u64) {
         sweep(&format!("pread64 of {name} from"), &bounds, |at| Some(call(SYS_pread64, &[number, base, *bytes, at])));
     }
     sweep("pwrite64 of none at", &bounds, |at| Some(call(SYS_pwrite64, &[number, base, 0, at])));
-    // SEEK_DATA passes over the very last pages on Linux.
-    let is_written = |at: u64| (1 << 62..=(1 << 62) + page()).contains(&at) || at > i64::MAX as u64 - 8;
-    sweep("pwrite64 at", &bounds, |at| is_written(at).then(|| call(SYS_pwrite64, &[number, base, 8, at])));
+    // Of the very last page, Linux's SEEK_DATA and SEEK_HOLE say what is negative.
+    let is_last = |at: u64| at == (1 << 63) - page();
+    sweep("pwrite64 at", &bounds, |at| (!is_last(at)).then(|| call(SYS_pwrite64, &[number, base, 8, at])));
     for whence in 0..6 {
         sweep(&format!("lseek {whence}"), &bounds, |at| {
             call(SYS_lseek, &[number, 8, 0]).expect("a file");
@@ -49,9 +49,7 @@ fn files(base: u64) {
         call(SYS_lseek, &[number, i64::MAX as u64, 0]).err();
         done(call(SYS_read, &[number, base, bytes]))
     });
-    sweep("ftruncate", &bounds, |bytes| {
-        (!(1 << 33..=1 << 62).contains(&bytes)).then(|| call(SYS_ftruncate, &[number, bytes]))
-    });
+    sweep("ftruncate", &bounds, |bytes| Some(call(SYS_ftruncate, &[number, bytes])));
     call(SYS_ftruncate, &[number, 4 * page()]).expect("a file");
     for (name, at) in &bounds {
         sweep(&format!("fallocate from {name}"), &bounds, |bytes| {
@@ -64,10 +62,6 @@ fn files(base: u64) {
     let (other, at) = (file(0) as u64, base + 8);
     for which in [SYS_sendfile, SYS_copy_file_range] {
         sweep(&format!("bytes from an offset, {which}"), &bounds, |offset| {
-            // Linux takes what lies just before 0 for a sum that is too large, one of the two calls alone.
-            if offset > 1 << 63 {
-                return None;
-            }
             write_word(at, offset);
             let arguments =
                 if which == SYS_sendfile { [other, number, at, 8, 0, 0] } else { [number, at, other, 0, 8, 0] };
@@ -111,28 +105,26 @@ fn lists(base: u64) {
         });
         if which == SYS_preadv || which == SYS_pwritev {
             once([base, 8], [base, 8]).expect("two buffers");
-            sweep(&format!("{what}, the offset"), &bounds, |at| {
-                (which == SYS_preadv || at >= 1 << 62).then(|| done(call(which, &[number, list, 2, at, 0])))?
-            });
+            sweep(&format!("{what}, the offset"), &bounds, |at| done(call(which, &[number, list, 2, at, 0])));
         }
     }
     let zero = base + 2 * page();
     (0..4).for_each(|word| write_word(zero + 8 * word, 0));
     sweep("ppoll, the list", &numbers(), |at| done(call(SYS_ppoll, &[at, 1, zero, 0, 0])));
-    sweep("ppoll, so many", &bounds, |count| {
-        (count <= 1 || count > 1 << 31).then(|| done(call(SYS_ppoll, &[base + 8 * page(), count, zero, 0, 0])))?
-    });
+    sweep("ppoll, so many", &bounds, |count| done(call(SYS_ppoll, &[base + 8 * page(), count, zero, 0, 0])));
     sweep("pselect6, a set", &numbers(), |at| done(call(SYS_pselect6, &[64, at, 0, 0, zero, 0])));
     sweep("pselect6, the time", &numbers(), |at| (at != 0).then(|| done(call(SYS_pselect6, &[0, 0, 0, 0, at, 0])))?);
     let pipes = base + 3 * page();
     call(SYS_pipe2, &[pipes, O_NONBLOCK as u64]).expect("a pipe");
     let ends: [u64; 2] = [0, 4].map(|at| u64::from(programs::peek(pipes + at)));
-    sweep("a pipe's room", &bounds, |room| {
-        (room > 1 << 31).then(|| done(call(SYS_fcntl, &[ends[0], F_SETPIPE_SZ as u64, room])))?
-    });
+    sweep("a pipe's room", &bounds, |room| done(call(SYS_fcntl, &[ends[0], F_SETPIPE_SZ as u64, room])));
     sweep("into a pipe", &bounds, |bytes| done(call(SYS_write, &[ends[1], base, bytes])));
     sweep("out of a pipe", &bounds, |bytes| done(call(SYS_read, &[ends[0], base, bytes])));
-    sweep("spliced into a pipe", &bounds, |bytes| done(call(SYS_splice, &[number, 0, ends[1], 0, bytes, 2])));
+    sweep("spliced into a pipe", &bounds, |bytes| {
+        // On Linux what is spliced takes a page of the pipe, however little it is.
+        let _ = call(SYS_read, &[ends[0], base, PAGES * page()]);
+        done(call(SYS_splice, &[number, 0, ends[1], 0, bytes, 2]))
+    });
 }
 
 /// Locks of parts of files.
@@ -205,9 +197,7 @@ fn times(base: u64) {
         time([0, part, 0, 0]);
         (part >= 1_000_000_000).then(|| call(SYS_clock_settime, &[0, at]))
     });
-    sweep("clocks", &bounds, |clock| {
-        (clock as i32 > 16 || (clock as i32) < 0).then(|| done(call(SYS_clock_gettime, &[clock, base])))?
-    });
+    sweep("clocks", &bounds, |clock| done(call(SYS_clock_gettime, &[clock, base])));
     sweep("utimensat, seconds", &bounds, |seconds| {
         time([seconds, 0, seconds, 0]);
         Some(call(SYS_utimensat, &[file(0) as u64, 0, at, 0]))

@@ -5,13 +5,17 @@ use alloc::collections::VecDeque;
 use hardware::lock::Lock;
 
 use crate::facts::page_size;
-use crate::process::errno::{EBUSY, EINVAL, Errno};
+use crate::process::errno::{EBUSY, EINVAL, ENOMEM, Errno};
 use crate::threads::mutex::Mutex;
 use crate::threads::waiters::Waiters;
 
 /// Pages that a pipe holds, if nothing else is asked for, and the most bytes that can be asked for.
 const PAGES: usize = 16;
 const MOST_ROOM: usize = 1 << 31;
+/// Pages at most: Linux has a list of them in one piece.
+const MOST_PAGES: usize = 1 << 16;
+/// Bytes that others than root may ask for: `fs.pipe-max-size`.
+pub(crate) const MOST_FOR_ALL: usize = 1 << 20;
 /// Bytes that are written as one.
 pub(crate) const ATOMIC: usize = 4096;
 
@@ -58,6 +62,9 @@ impl Pipe {
         let room = pages << page_size().shift();
         if bytes > MOST_ROOM {
             return Err(EINVAL);
+        }
+        if pages > MOST_PAGES {
+            return Err(ENOMEM);
         }
         self.state.with(|state| {
             if state.bytes.len() > room {

@@ -9,7 +9,7 @@ use super::{Call, Row};
 use crate::files::device::Device;
 use crate::files::inode::{Body, Inode, S_IFLNK, Writing};
 use crate::files::open::*;
-use crate::files::pipe::Pipe;
+use crate::files::pipe::{self, Pipe};
 use crate::files::tree::Place;
 use crate::memory::mapped::Path;
 use crate::process::copies;
@@ -269,7 +269,13 @@ fn fcntl(call: &mut Call) -> Answer {
         9 => Ok(0),
         // F_SETPIPE_SZ, F_GETPIPE_SZ
         1031 | 1032 => match &file.inode.body {
-            Body::Pipe(pipe) if command == 1031 => pipe.set_room(argument as usize).map(|room| room as u64),
+            Body::Pipe(pipe) if command == 1031 => {
+                let bytes = argument as usize;
+                if bytes > pipe::MOST_FOR_ALL && bytes > pipe.room() {
+                    call.check_root()?;
+                }
+                pipe.set_room(bytes).map(|room| room as u64)
+            }
             Body::Pipe(pipe) => Ok(pipe.room() as u64),
             _ => Err(EBADF),
         },

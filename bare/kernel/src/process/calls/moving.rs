@@ -37,11 +37,20 @@ struct At {
 
 impl At {
     fn read(file: &File, kept: u64) -> Result<Self, Errno> {
+        Self::read_any(file, kept)?.check()
+    }
+
+    /// One that may be negative.
+    fn read_any(file: &File, kept: u64) -> Result<Self, Errno> {
         let offset = match kept {
             0 => file.position.get(),
             kept => copies::read_words::<1>(kept)?[0],
         };
-        if offset > i64::MAX as u64 { Err(EINVAL) } else { Ok(Self { kept, offset }) }
+        Ok(Self { kept, offset })
+    }
+
+    fn check(self) -> Result<Self, Errno> {
+        if self.offset > i64::MAX as u64 { Err(EINVAL) } else { Ok(self) }
     }
 
     /// Goes on by what was done.
@@ -150,7 +159,7 @@ fn sendfile(call: &mut Call) -> Answer {
 fn copy_file_range(call: &mut Call) -> Answer {
     let [from, kept_from, to, kept_to, bytes, flags] = call.arguments;
     let (from, to) = (file(call, from)?, file(call, to)?);
-    let (at, place) = (At::read(&from, kept_from)?, At::read(&to, kept_to)?);
+    let (at, place) = (At::read_any(&from, kept_from)?, At::read_any(&to, kept_to)?);
     if flags as u32 != 0 {
         return Err(EINVAL);
     }
@@ -162,6 +171,7 @@ fn copy_file_range(call: &mut Call) -> Answer {
         return Err(EBADF);
     }
     at.offset.checked_add(bytes).zip(place.offset.checked_add(bytes)).ok_or(EOVERFLOW)?;
+    let (at, place) = (at.check()?, place.check()?);
     if place.offset == i64::MAX as u64 {
         return Err(EFBIG);
     }
