@@ -105,6 +105,7 @@ fn set_class(call: &Call, number: u64, class: Option<i32>, from: u64) -> Answer 
     let priority_wanted = copies::read_half(from)?;
     let thread = named(call, number)?;
     let limits = thread.task().process.limits.with(|limits| limits.0);
+    let (as_root, as_owner) = (call.check_root(), call.check_owner(&thread));
     thread.task().schedule.with(|schedule| {
         let class = class.unwrap_or(schedule.class);
         let most = priority(class & !RESET_ON_FORK, LARGEST_PRIORITY)?;
@@ -119,9 +120,9 @@ fn set_class(call: &Call, number: u64, class: Option<i32>, from: u64) -> Answer 
         let leaves_idle = schedule.class & !RESET_ON_FORK == SCHED_IDLE && plain != SCHED_IDLE;
         let is_by_default = schedule.class & RESET_ON_FORK > class & RESET_ON_FORK;
         if is_realtime || leaves_idle && !is_allowed(&limits, schedule.nice) || is_by_default {
-            call.check_root()?;
+            as_root?;
         }
-        call.check_owner(&thread)?;
+        as_owner?;
         *schedule = Schedule { class, priority: priority_wanted, ..*schedule };
         Ok(0)
     })
@@ -188,12 +189,12 @@ fn for_each_meant(call: &Call, which: u64, who: u64, mut each: impl FnMut(&Threa
 fn setpriority(call: &mut Call) -> Answer {
     let [which, who, nice, ..] = call.arguments;
     let nice = (nice as i32).clamp(-20, 19);
-    let mut answer = Ok(0);
+    let (mut answer, is_root) = (Ok(0), call.check_root().is_ok());
     for_each_meant(call, which, who, |thread| {
         let limits = thread.task().process.limits.with(|limits| limits.0);
         let changed = call.check_owner(thread).and_then(|()| {
             thread.task().schedule.with(|schedule| {
-                if nice < schedule.nice && !is_allowed(&limits, nice) && call.check_root().is_err() {
+                if nice < schedule.nice && !is_root && !is_allowed(&limits, nice) {
                     return Err(EACCES);
                 }
                 schedule.nice = nice;
