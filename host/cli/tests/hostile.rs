@@ -55,7 +55,7 @@ fn what_cannot_be_read_is_one_line() {
             "kdump",
             b"KDUMP   ",
             "core:",
-            "its header: failed to fill whole buffer: the file ends too early, copy or make it again",
+            "its header: unexpected end of file: the file ends too early, copy or make it again",
         ),
         ("flattened", b"makedumpfile\0\0\0\0", "core:", "the file ends too early, copy or make it again"),
         ("x86", &elf, "core:", "machine 0"),
