@@ -3,7 +3,7 @@
 mod conclusions;
 mod descriptor;
 mod linux;
-mod oops;
+pub(crate) mod oops;
 mod register;
 mod syndrome;
 mod tlbi;

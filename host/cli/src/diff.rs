@@ -1,7 +1,7 @@
 //! `vellum diff`: two dumps, what changed between them, and what it cost in leaves and bytes.
 
 mod compare;
-mod parse;
+pub(crate) mod parse;
 
 use std::fmt::Write as _;
 use std::fs;

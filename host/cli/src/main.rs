@@ -8,6 +8,8 @@ mod decode;
 mod diff;
 mod dump;
 mod encode;
+#[cfg(test)]
+mod fuzz;
 mod judge;
 mod leaf;
 mod manual;

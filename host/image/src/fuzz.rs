@@ -7,7 +7,9 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
+use seed::Seed;
 use vmsa::{AddressHalf, Layout, Level, PageSize, PhysAddr};
 
 use crate::endpoint::Stream;
@@ -21,6 +23,40 @@ use crate::shape::Shape;
 use crate::vmcoreinfo::VmcoreInfo;
 use crate::walk::{Span, Visitor, walk};
 use crate::{core, kdump, mtree, qmp};
+
+/// Turns of a plain run.
+const TURNS: u64 = 300;
+
+/// Names the seed of a turn that panics.
+struct Turn(&'static str, u64);
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("repeat with VELLUM_FUZZ_SEED={} cargo test fuzz {}", self.1, self.0);
+        }
+    }
+}
+
+/// Calls `target` with what `make` makes of each seed: a few, or for VELLUM_FUZZ_SECONDS, or of VELLUM_FUZZ_SEED alone.
+pub fn feed(name: &'static str, make: impl Fn(&mut Seed) -> Vec<u8>, target: impl Fn(&[u8])) {
+    let number = |variable: &str| std::env::var(variable).ok().and_then(|text| text.parse::<u64>().ok());
+    let turn = |seed: u64| {
+        let _turn = Turn(name, seed);
+        target(&make(&mut Seed::new(seed)));
+    };
+    if let Some(seed) = number("VELLUM_FUZZ_SEED") {
+        return turn(seed);
+    }
+    match number("VELLUM_FUZZ_SECONDS") {
+        Some(seconds) => {
+            let end = Instant::now() + Duration::from_secs(seconds);
+            let first = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64);
+            (first..).take_while(|_| Instant::now() < end).for_each(turn);
+        }
+        None => (0..TURNS).for_each(turn),
+    }
+}
 
 /// Sees that spans follow one another without a gap.
 struct Cover {

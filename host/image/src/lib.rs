@@ -33,10 +33,8 @@ pub use error::Error;
 pub use file::FileMemory;
 pub use machine::Machine;
 pub use memory::{Memory, ReadError};
-pub use registers::{
-    NAMES as REGISTER_NAMES, Registers, Roots, Setting, shape_of_half, shape_of_one_range, shape_of_stage2,
-};
-pub use root::{Origin, Regime, Root};
+pub use registers::{NAMES as REGISTER_NAMES, Registers, Roots, shape_of_half, shape_of_one_range, shape_of_stage2};
+pub use root::{Origin, Regime, Root, Setting};
 pub use shape::{Shape, ShapeError, Stage};
 pub use source::{Ram, Source, count, number};
 pub use translate::translate;

@@ -11,8 +11,6 @@ use crate::shape::{Shape, ShapeError};
 
 mod settings;
 
-pub use settings::Setting;
-
 /// What is known of one CPU's registers: not every source has all of them.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Registers(BTreeMap<&'static str, u64>);

@@ -5,7 +5,6 @@ use std::fmt;
 use vmsa::registers::MemoryTypes;
 use vmsa::{Descriptor, Overlay, PermissionControl, Permissions, PhysAddr, TableAttributes};
 
-use crate::registers::Setting;
 use crate::shape::{Shape, Stage};
 
 /// Whose translations a page table makes.
@@ -69,6 +68,15 @@ pub enum Origin {
     VmcoreInfo(bool),
     /// Found by search; how sure, in hundredths, and why.
     Search(u8, String),
+}
+
+/// A field of a register that a walk depends on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Setting {
+    /// The register and the field, as `TCR_EL1.IPS`.
+    pub name: String,
+    /// Its value.
+    pub value: u64,
 }
 
 /// A page table in use.

@@ -2,44 +2,9 @@
 //! `VELLUM_FUZZ_SEED=N` repeats one turn.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
-use image::fuzz;
+use image::fuzz::{self, feed};
 use seed::Seed;
-
-/// Turns of a plain run.
-const TURNS: u64 = 300;
-
-/// Names the seed of a turn that panics.
-struct Turn(&'static str, u64);
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("repeat with VELLUM_FUZZ_SEED={} cargo test --test fuzz {}", self.1, self.0);
-        }
-    }
-}
-
-/// Calls `target` with what `make` makes of each seed.
-fn feed(name: &'static str, make: impl Fn(&mut Seed) -> Vec<u8>, target: impl Fn(&[u8])) {
-    let number = |variable: &str| std::env::var(variable).ok().and_then(|text| text.parse::<u64>().ok());
-    let turn = |seed: u64| {
-        let _turn = Turn(name, seed);
-        target(&make(&mut Seed::new(seed)));
-    };
-    if let Some(seed) = number("VELLUM_FUZZ_SEED") {
-        return turn(seed);
-    }
-    match number("VELLUM_FUZZ_SECONDS") {
-        Some(seconds) => {
-            let end = Instant::now() + Duration::from_secs(seconds);
-            let first = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64);
-            (first..).take_while(|_| Instant::now() < end).for_each(turn);
-        }
-        None => (0..TURNS).for_each(turn),
-    }
-}
 
 /// Words that are often tables within `size` bytes, often leaves, sometimes anything.
 fn words(random: &mut Seed, size: usize) -> Vec<u8> {

@@ -59,7 +59,7 @@ pub(super) fn run(text: &str, is_json: bool, encoding: &EncodingArguments) -> Re
 }
 
 /// The reports in a text, at least one.
-pub(super) fn decode(text: &str, encoding: &EncodingArguments) -> Result<Vec<Oops>, Failure> {
+pub(crate) fn decode(text: &str, encoding: &EncodingArguments) -> Result<Vec<Oops>, Failure> {
     let reports = read::read(text);
     if reports.is_empty() {
         let line = "no report of a fault: expected lines such as `ESR = 0x96000044`, `far: …`, or `[…] pgd=…, pte=…`";
@@ -69,7 +69,7 @@ pub(super) fn decode(text: &str, encoding: &EncodingArguments) -> Result<Vec<Oop
 }
 
 /// A report in words.
-pub(super) struct Oops {
+pub(crate) struct Oops {
     head: String,
     /// Name, value, and what it says.
     registers: Vec<[String; 3]>,

@@ -48,7 +48,7 @@ impl fmt::Display for Entry {
 
 /// One page table of a dump.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub(super) struct Section {
+pub(crate) struct Section {
     pub(super) name: String,
     pub(super) regions: Vec<Region>,
     tables: u64,
@@ -94,7 +94,7 @@ impl Section {
 }
 
 /// The page tables of a dump.
-pub(super) fn parse(text: &str, page_size: PageSize) -> Result<Vec<Section>, String> {
+pub(crate) fn parse(text: &str, page_size: PageSize) -> Result<Vec<Section>, String> {
     let sections = if text.trim_start().starts_with('{') { json(text) } else { lines(text, page_size) }?;
     if sections.iter().all(|section| section.regions.is_empty()) {
         return Err("no page table in it: expected text of `vellum dump` or kernel_page_tables, or --json".to_owned());

@@ -4,16 +4,7 @@ use vmsa::IdRegisters;
 use vmsa::fields::{Field, HCR_EL2, ID_AA64MMFR0_EL1, Register, SCTLR_EL1, TCR_EL1, TCR_EL2, TCR2_EL1, VTCR_EL2};
 
 use super::Registers;
-use crate::root::{Regime, Root};
-
-/// A field of a register that a walk depends on.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Setting {
-    /// The register and the field, as `TCR_EL1.IPS`.
-    pub name: String,
-    /// Its value.
-    pub value: u64,
-}
+use crate::root::{Regime, Root, Setting};
 
 const PA_RANGE: Field = ID_AA64MMFR0_EL1.the("PARange");
 

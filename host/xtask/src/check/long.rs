@@ -32,7 +32,7 @@ struct Long {
 }
 
 /// All of them.
-const LONG: [Long; 4] = [
+const LONG: [Long; 6] = [
     Long {
         name: "ten million events",
         call: &["run", "--quiet", "--profile", "checks", "--package", "checks", "--", "--events", "10000000"],
@@ -56,6 +56,18 @@ const LONG: [Long; 4] = [
         call: &["run", "--quiet", "--release", "--package", "kerncore", "--example", "fuzz", "--", "60"],
         variables: &[],
         about: &["bare/kerncore/src", "bare/kerncore/examples"],
+    },
+    Long {
+        name: "hostile sources",
+        call: &["test", "--quiet", "--release", "--package", "image", "--test", "fuzz"],
+        variables: &[("VELLUM_FUZZ_SECONDS", "60")],
+        about: &["host/image/src", "host/image/tests"],
+    },
+    Long {
+        name: "hostile texts",
+        call: &["test", "--quiet", "--release", "--package", "vellum", "--bin", "vellum", "fuzz_"],
+        variables: &[("VELLUM_FUZZ_SECONDS", "60")],
+        about: &["host/cli/src/fuzz.rs", "host/cli/src/diff", "host/cli/src/decode/oops", "machine/src/trace"],
     },
 ];
 

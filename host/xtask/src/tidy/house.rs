@@ -33,7 +33,7 @@ pub(crate) const ROOMS: &[Room] = &[
     room("kerncore", 10_800, &["vellum-vmsa"]),
     room("hardware", 5_200, &["vellum-vmsa", "vellum-pagetable", "kerncore"]),
     room("common", 600, &["vellum-vmsa", "vellum-pagetable", "kerncore", "hardware"]),
-    room("image", 4_250, &["vellum-vmsa", "vellum-pagetable"]),
+    room("image", 4_250, &["vellum-vmsa", "vellum-pagetable", "seed"]),
     room("code", 3_300, &["vellum-vmsa", "vellum-pagetable", "machine", "a64", "terminal"]),
     room(
         "checks",
