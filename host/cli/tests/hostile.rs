@@ -304,3 +304,24 @@ fn odd_registers_are_a_dump_or_a_line() {
     }
     fs::remove_file(path).expect("removed");
 }
+
+/// Findings below the rank that is named leave the status clean.
+#[test]
+fn the_rank_that_fails_is_chosen() {
+    let page = 0x0060_0000_4000_0703;
+    let (pxn, uxn) = (1 << 53, 1 << 54);
+    let cases = [
+        ("danger", page & !pxn, [1, 1, 1]),
+        ("risk", page & !uxn, [0, 1, 1]),
+        ("cost", 0, [0, 0, 1]),
+        ("clean", page, [0; 3]),
+    ];
+    for (name, leaf, expected) in cases {
+        let path = file(name, &image(4, &[(0, 0, 0x1003), (1, 0, 0x2003), (2, 0, 0x3003), (3, 0, leaf)]));
+        let source = format!("raw:{}@0", path.display());
+        let status = |more: &[&str]| vellum(&[&["check", &source], &BY_HAND[..], more].concat()).status;
+        let statuses = ["danger", "risk", "cost"].map(|rank| status(&["--fail-from", rank]));
+        assert_eq!((statuses, status(&[])), (expected, expected[2]), "{name}");
+        fs::remove_file(path).expect("removed");
+    }
+}
