@@ -33,6 +33,12 @@ pub(super) fn decode(value: u64, encoding: &EncodingArguments) -> Result<Words, 
         Meaning::Invalid | Meaning::Reserved => vec![register::row(&format.the("Type"), value)],
         _ => register::fields(&without_output(&format.register, &root, level), value),
     };
+    // The tables of fields are written for EL1&0; a host's EL2&0 has the same ones.
+    let in_regime = |[name, bits, value, says]: [String; 4]| {
+        let says = if root.is_stage1() { says.replace("EL1", root.regime.privileged()) } else { says };
+        [name, bits, value, says]
+    };
+    let fields = fields.into_iter().map(in_regime).collect();
     Ok(Words {
         head: format!(
             "{value:#018x} at {level}, {size} granule, {layout:?}: {} (DDI 0487, {})",

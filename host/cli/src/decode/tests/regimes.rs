@@ -60,14 +60,14 @@ fn each_regime_has_its_own_words() {
           PBHA        [62:59]  0x0  page-based hardware attributes (FEAT_HPDS2): 0
           Software    [58:55]  0x0  left to software: 0
           UXN         [54]     0x1  yes: EL0 may not execute (XN where there is one privilege level)
-          PXN         [53]     0x1  yes: EL1 may not execute
+          PXN         [53]     0x1  yes: EL2 may not execute
           Contiguous  [52]     0x0  no: one of a contiguous group
           DBM         [51]     0x0  no: hardware may make it writable on a write (FEAT_HAFDBS)
           GP          [50]     0x0  no: guarded: indirect branches must land on BTI (FEAT_BTI)
           nG          [11]     0x1  who it belongs to: one ASID
           AF          [10]     0x1  yes: accessed
           SH          [9:8]    0x3  shareability: inner shareable
-          AP          [7:6]    0x1  data accesses: EL1 and EL0 read-write
+          AP          [7:6]    0x1  data accesses: EL2 and EL0 read-write
           NS          [5]      0x0  no: leads to the Non-secure space
           AttrIndx    [4:2]    0x0  memory type, by MAIR: 0
           Type        [1:0]    0x3  type: page

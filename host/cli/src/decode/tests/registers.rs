@@ -245,6 +245,10 @@ fn tlbis_of_every_level() {
           VA    [43:0]   0x40000  0x40000000
           if 0x40000 is the address, it was not shifted: the operand is 0x40 (by 12 at every granule)
     "#]].assert_eq(&all);
+}
+
+#[test]
+fn what_is_no_tlbi_is_refused() {
     assert!(text("tlbi", &["vae4is"]).starts_with("no TLBI `vae4is`"));
     assert!(
         text("tlbi", &["vmalls12e3"]).starts_with("no TLBI") && text("tlbi", &["ipas2e3is"]).starts_with("no TLBI")

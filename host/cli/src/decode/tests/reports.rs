@@ -237,6 +237,10 @@ fn hypervisors_and_firmware() {
             next:      what answers at the output address: memory that is missing, or a device without clock: vellum dump SOURCE --range 0x9010000-0x9011000
         "#]],
     );
+}
+
+#[test]
+fn two_reports_of_one_log() {
     check(
         "\"Synchronous Abort\" handler, esr 0x96000010\n\
          elr: 0000000000081234 lr : 0000000000085678 (reloc)\n\
