@@ -2,6 +2,8 @@
 
 use core::arch::asm;
 
+#[cfg(feature = "kernel")]
+use crate::masked;
 use crate::registers::read_register;
 
 unsafe extern "C" {
@@ -10,8 +12,11 @@ unsafe extern "C" {
 }
 
 /// PSTATE.I, in DAIF.
-#[cfg(feature = "kernel")]
 const IRQ: u64 = 1 << 7;
+
+/// In [`Masks`], where DAIF has no bit: a measured stretch has begun with them. Whoever restores looks at no memory for that.
+#[cfg(feature = "kernel")]
+const MEASURED: u64 = 1;
 
 /// The masks as they were, given back by [`mask`] to [`restore`].
 #[derive(Clone, Copy)]
@@ -19,20 +24,21 @@ const IRQ: u64 = 1 << 7;
 pub struct Masks(u64);
 
 /// Masks every asynchronous exception on this CPU. Also keeps the compiler from moving memory accesses across.
+#[inline(always)]
 pub fn mask() -> Masks {
-    let masks = Masks(read_register!("daif"));
+    let masks = read_register!("daif");
     // SAFETY: masking interrupts delays handlers and has no other effect.
     unsafe { asm!("msr daifset, #0xf", options(nostack, preserves_flags)) };
     #[cfg(feature = "kernel")]
-    if masks.0 & IRQ == 0 {
-        crate::masked::begin();
+    if masked::is_on() && masks & IRQ == 0 {
+        masked::note_begin();
+        return Masks(masks | MEASURED);
     }
-    masks
+    Masks(masks)
 }
 
 /// Whether this CPU takes no IRQ now.
 pub fn are_masked() -> bool {
-    const IRQ: u64 = 1 << 7;
     read_register!("daif") & IRQ != 0
 }
 
@@ -41,9 +47,12 @@ pub fn are_masked() -> bool {
 #[inline(always)]
 pub fn restore(masks: Masks) {
     #[cfg(feature = "kernel")]
-    if masks.0 & IRQ == 0 {
-        crate::masked::end();
-    }
+    let masks = if masks.0 & MEASURED == 0 {
+        masks
+    } else {
+        masked::note_end();
+        Masks(masks.0 & !MEASURED)
+    };
     // SAFETY: the value was read from the register on this CPU.
     unsafe { asm!("msr daif, {}", in(reg) masks.0, options(nostack, preserves_flags)) };
 }
@@ -55,7 +64,7 @@ pub fn restore(masks: Masks) {
 /// The vectors, this CPU's stacks and the interrupt controller are set up.
 pub unsafe fn unmask() {
     #[cfg(feature = "kernel")]
-    crate::masked::end();
+    masked::end();
     // SAFETY: the caller's promise. A is bit 2 and I is bit 1 of the immediate.
     unsafe { asm!("msr daifclr, #6", options(nostack, preserves_flags)) };
 }
@@ -63,12 +72,12 @@ pub unsafe fn unmask() {
 /// Waits until an interrupt is pending, masked or not.
 pub fn wait() {
     #[cfg(feature = "kernel")]
-    crate::masked::end();
+    masked::end();
     // SAFETY: a hint.
     unsafe { asm!("wfi", options(nomem, nostack, preserves_flags)) };
     #[cfg(feature = "kernel")]
     if read_register!("daif") & IRQ != 0 {
-        crate::masked::begin();
+        masked::begin();
     }
 }
 

@@ -1,8 +1,9 @@
 //! The longest stretch in which the boot CPU has its interrupts masked, counted in instructions: every spin lock is held within one.
 //!
 //! ```text
-//! mask, an exception's entry ──▶ begin ──▶ … ──▶ restore, EL0, WFI ──▶ end: longer than all before? then it is kept, with its place
+//! mask, an interrupt's entry ──▶ begin ──▶ … ──▶ restore, WFI ──▶ end: longer than all before? then it is kept, with its place
 //! ```
+//! A thread is masked from before EL0 until it is back: its stretch goes on, and EL0's instructions are not counted.
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -31,10 +32,16 @@ pub fn stop() -> (u32, u64) {
     (LONGEST.load(Ordering::Relaxed), PLACE.load(Ordering::Relaxed))
 }
 
+/// Whether stretches are measured.
+#[inline(always)]
+pub(crate) fn is_on() -> bool {
+    IS_ON.load(Ordering::Relaxed)
+}
+
 /// Interrupts are masked from here on, and were not before.
 #[inline(always)]
 pub(crate) fn begin() {
-    if IS_ON.load(Ordering::Relaxed) {
+    if is_on() {
         note_begin();
     }
 }
@@ -42,14 +49,14 @@ pub(crate) fn begin() {
 /// Interrupts are open from here on, or the CPU waits for one.
 #[inline(always)]
 pub(crate) fn end() {
-    if IS_ON.load(Ordering::Relaxed) {
+    if is_on() {
         note_end();
     }
 }
 
 #[cold]
 #[inline(never)]
-fn note_begin() {
+pub(crate) fn note_begin() {
     if per_cpu::index() == 0 {
         IS_MASKED.store(true, Ordering::Relaxed);
         BEGUN.store(pmu::read_instructions(), Ordering::Relaxed);
@@ -58,7 +65,7 @@ fn note_begin() {
 
 #[cold]
 #[inline(never)]
-fn note_end() {
+pub(crate) fn note_end() {
     let place: u64;
     // SAFETY: it reads the return address, before anything here calls.
     unsafe { asm!("mov {}, x30", out(reg) place, options(nomem, nostack, preserves_flags)) };

@@ -73,6 +73,10 @@ pub(crate) fn this() -> &'static PerCpu {
 }
 
 /// This CPU's number, 0 for the boot CPU.
+#[inline(always)]
 pub fn index() -> usize {
-    this().index.get() as usize
+    let index = this().index.get() as usize;
+    // SAFETY: 0, or what `prepare` has found a CPU's data by.
+    unsafe { core::hint::assert_unchecked(index < MAX_CPUS) };
+    index
 }

@@ -20,7 +20,7 @@ pub fn counts_instructions() -> bool {
     read_register!("pmceid0_el0") & 1 << INSTRUCTIONS != 0
 }
 
-/// Instructions since entry on the boot CPU, modulo 2^32. Only where [`counts_instructions`].
+/// Instructions at EL1 since entry on the boot CPU, modulo 2^32. Only where [`counts_instructions`].
 pub fn read_instructions() -> u32 {
     let count: u64;
     // SAFETY: reading the counter has no effect. The ISB counts what comes before it and nothing after.

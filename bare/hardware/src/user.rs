@@ -8,7 +8,6 @@ use vmsa::PhysAddr;
 
 use crate::frame::Frame;
 use crate::kind::Kind;
-use crate::masked;
 use crate::pmu;
 use crate::registers::{self, read_register};
 
@@ -146,11 +145,8 @@ pub const fn without_tag(address: u64) -> u64 {
 #[inline]
 pub unsafe fn run(frame: &mut Frame) -> Kind {
     debug_assert!(frame.status & 0x1f == 0);
-    masked::end();
     // SAFETY: the caller's promise; the vectors write the frame, which is this function's alone meanwhile.
-    let kind = Kind::of(unsafe { enter_user(frame) });
-    masked::begin();
-    kind
+    Kind::of(unsafe { enter_user(frame) })
 }
 
 /// The bits of SPSR_EL1 that a program may choose: the condition flags, and SSBS. The rest is EL0 with nothing masked.

@@ -98,7 +98,8 @@ start_counting:
     mrs     x0, pmcr_el0
     tst     x0, #(0x1f << 11)       // N: event counters that EL1 has
     b.eq    2f
-    mov     x0, #0x08               // INST_RETIRED, at EL1 and EL0
+    mov     x0, #0x08               // INST_RETIRED
+    movk    x0, #0x4000, lsl #16    // U: not at EL0
     msr     pmevtyper0_el0, x0
     msr     pmevcntr0_el0, xzr
     mov     x0, #1
