@@ -39,12 +39,22 @@ impl<E: Embedder> AddressSpace<E> {
     /// Maps what a file has in memory around a page of it that was read. No lock is held.
     #[inline(never)]
     pub(crate) fn map_around(&self, page: u64) {
+        if E::Granule::SHIFT == SHIFT {
+            return;
+        }
         let part = part_of::<E::Granule>(page);
         let Some(window) = self.with_part(part, |state, _| state.window(page)) else { return };
         let mut frames = [None; MOST];
-        for ((index, at), frame) in (window.index..).zip(window.addresses::<E::Granule>()).zip(&mut frames) {
-            *frame = if at == page { None } else { window.file.resident_frame(index) };
-        }
+        let place = |at: u64| ((at - window.pages.start) >> E::Granule::SHIFT) as usize;
+        let end = window.index + place(window.pages.end) as u64;
+        window.file.resident_frames(window.index..end, |index, frame| {
+            if let Some(place) = frames.get_mut(index.wrapping_sub(window.index) as usize) {
+                *place = Some(frame);
+            }
+        });
+        // This one is mapped.
+        let own = frames[place(page)].take();
+        own.inspect(|&frame| self.embedder().release(frame));
         if window.rights.contains(Rights::EXECUTE) {
             frames.iter().flatten().for_each(|&frame| self.embedder().make_fetchable(frame));
         }

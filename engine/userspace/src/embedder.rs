@@ -113,11 +113,9 @@ pub trait File: Clone + PartialEq {
     /// The frame that holds page `index`, with one reference more, which is the caller's. Never called while a lock is held.
     fn frame(&self, index: u64) -> Result<PhysAddr, FileError>;
 
-    /// The frame of page `index`, if that is in memory, with one reference more, which is the caller's: it may be mapped around
-    /// another that is read. Never called while a lock is held.
-    fn resident_frame(&self, index: u64) -> Option<PhysAddr> {
-        None
-    }
+    /// Gives `sink` the number and the frame of each of these pages that is in memory, with one reference more, which is the caller's:
+    /// it may be mapped around another that is read. Never called while a lock is held.
+    fn resident_frames(&self, pages: Range<u64>, sink: impl FnMut(u64, PhysAddr)) {}
 
     /// A program may write page `index` from now on, through a shared mapping.
     fn mark_written(&self, index: u64) {}

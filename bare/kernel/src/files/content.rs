@@ -38,6 +38,13 @@ struct Pages {
     frames: Map<u64, Held>,
 }
 
+impl Pages {
+    /// How many it may have.
+    fn count(&self) -> u64 {
+        self.bytes.div_ceil(page_size().size_bytes())
+    }
+}
+
 /// A page of a file.
 struct Held {
     frame: Frame,
@@ -181,32 +188,47 @@ impl Content {
         if let Some(frame) = self.resident(index) {
             return Ok(frame);
         }
-        let is_beyond = |bytes: u64| index >= bytes.div_ceil(page_size().size_bytes());
-        if is_beyond(self.bytes()) {
+        if self.0.with(|pages| index >= pages.count()) {
             return Err(true);
         }
         let fresh = Held { frame: Frame::zeroed().ok_or(false)?, is_dirty: false };
         // Another may have made one meanwhile, or the file shorter.
         self.0.with(|pages| {
-            if is_beyond(pages.bytes) {
+            if index >= pages.count() {
                 return Err(true);
             }
-            if !pages.frames.contains_key(&index) {
-                pages.frames.insert(index, fresh).map_err(|_| false)?;
+            let frame = fresh.frame.0;
+            if let Some(known) = pages.frames.insert(index, fresh).map_err(|_| false)? {
+                // That one stays: programs have it mapped.
+                let frame = known.frame.0;
+                pages.frames.insert(index, known).map_err(|_| false)?;
+                frames::share(frame);
+                return Ok(frame);
             }
-            let frame = pages.frames.get(&index).ok_or(false)?.frame.0;
             frames::share(frame);
             Ok(frame)
         })
     }
 
     /// The frame of a page that it has, for a mapping, which then has it.
-    pub(crate) fn resident(&self, index: u64) -> Option<PhysAddr> {
+    fn resident(&self, index: u64) -> Option<PhysAddr> {
         self.0.with(|pages| {
-            let held = pages.frames.get(&index).filter(|_| index < pages.bytes.div_ceil(page_size().size_bytes()))?;
+            let held = pages.frames.get(&index).filter(|_| index < pages.count())?;
             frames::share(held.frame.0);
             Some(held.frame.0)
         })
+    }
+
+    /// The same of each of these pages that it has, with its number.
+    pub(crate) fn for_each_resident(&self, range: Range<u64>, mut sink: impl FnMut(u64, PhysAddr)) {
+        self.0.with(|pages| {
+            let range = range.start..range.end.min(pages.count());
+            let those = pages.frames.at_least(&range.start).take_while(|(index, _)| range.contains(index));
+            for (index, held) in those {
+                frames::share(held.frame.0);
+                sink(*index, held.frame.0);
+            }
+        });
     }
 
     /// Gives `sink` the bytes from `offset` on, part by part; how many there were. `sink` says whether it goes on.

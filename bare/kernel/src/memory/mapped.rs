@@ -1,7 +1,7 @@
 //! A file as address spaces map it.
 
 use alloc::string::String;
-use core::ops::Deref;
+use core::ops::{Deref, Range};
 
 use hardware::cache;
 use userspace::{File, FileError};
@@ -70,9 +70,10 @@ impl File for Mapped {
         Ok(frame)
     }
 
-    fn resident_frame(&self, index: u64) -> Option<PhysAddr> {
-        let Body::Regular(content) = &self.inode.body else { return None };
-        content.resident(index)
+    fn resident_frames(&self, pages: Range<u64>, sink: impl FnMut(u64, PhysAddr)) {
+        if let Body::Regular(content) = &self.inode.body {
+            content.for_each_resident(pages, sink);
+        }
     }
 
     fn is_resident(&self, index: u64) -> bool {

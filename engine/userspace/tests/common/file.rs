@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::rc::Rc;
 
 use vellum_userspace::{File, FileError, Frames};
@@ -86,12 +87,16 @@ impl<G: Granule> File for TestFile<G> {
         Ok(frame)
     }
 
-    fn resident_frame(&self, index: u64) -> Option<PhysAddr> {
+    fn resident_frames(&self, pages: Range<u64>, mut sink: impl FnMut(u64, PhysAddr)) {
         assert!(held() == Held::Nothing, "a file was read under the lock");
-        let frame = self.pages.borrow().get(&index).copied().filter(|_| self.gives_around.get())?;
-        self.kernel.share(frame);
+        if !self.gives_around.get() {
+            return;
+        }
+        for (index, frame) in self.pages.borrow().range(pages) {
+            self.kernel.share(*frame);
+            sink(*index, *frame);
+        }
         self.run_beside();
-        Some(frame)
     }
 
     fn mark_written(&self, _: u64) {
