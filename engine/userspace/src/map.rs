@@ -178,7 +178,7 @@ impl<K: Ord, V> Map<K, V> {
         let Self { root, count, leaves, inners } = self;
         if root.len() == MOST {
             let mut nodes = node(inners)?;
-            let upper = root.split(leaves, inners)?;
+            let upper = root.split(root.is_below(&key), leaves, inners)?;
             let lower = mem::replace(root, Node::Leaf(Vec::new()));
             put(&mut nodes, 0, lower);
             put(&mut nodes, 1, upper);

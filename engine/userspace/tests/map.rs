@@ -1,5 +1,7 @@
 //! The ordered map: whatever is put in and taken out, it holds what a map of `alloc` holds.
 
+use std::cell::Cell;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use seed::Seed;
@@ -59,6 +61,47 @@ fn tens_of_thousands_go_in_either_way() {
         assert_eq!((map.len(), map.iter().count(), map.below(&u32::MAX).count()), (65_530, 65_530, 65_530));
         map.retain(|key, _| key % 1000 == 0);
         assert_eq!(map.iter().count(), map.len());
+    }
+}
+
+/// A key that counts how often one is compared.
+#[derive(PartialEq, Eq, Debug)]
+struct Counted(u32);
+
+thread_local! { static COMPARED: Cell<u32> = const { Cell::new(0) } }
+
+impl Ord for Counted {
+    fn cmp(&self, other: &Self) -> Ordering {
+        COMPARED.set(COMPARED.get() + 1);
+        self.0.cmp(&other.0)
+    }
+}
+
+impl PartialOrd for Counted {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+fn most_compared(map: &Map<Counted, ()>, keys: impl Iterator<Item = u32>) -> u32 {
+    let compared = keys.map(|key| {
+        COMPARED.set(0);
+        assert!(map.contains_key(&Counted(key)));
+        COMPARED.get()
+    });
+    compared.max().unwrap()
+}
+
+/// Four a level: of a node's 12 places one is found by as many.
+#[test]
+fn it_has_no_more_levels_than_its_entries_need() {
+    for step in [1, u32::MAX] {
+        let mut map = Map::new();
+        (0..65_530_u32).for_each(|at| assert_eq!(map.insert(Counted(at.wrapping_mul(step)), ()), Ok(None)));
+        assert!(most_compared(&map, (0..65_530_u32).map(|at| at.wrapping_mul(step))) <= 4 * 7);
+        map.retain(|key, ()| key.0.wrapping_mul(step) % 12_000 == 0);
+        assert_eq!(map.len(), 6);
+        assert!(most_compared(&map, (0..6_u32).map(|at| (at * 12_000).wrapping_mul(step))) <= 4);
     }
 }
 

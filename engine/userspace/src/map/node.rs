@@ -1,4 +1,7 @@
 //! Nodes of a map: their lists have room for all that they may hold from the beginning, and never grow.
+//!
+//! Two neighbours below one node have more than half a node's places together, so that each level has some three times the nodes of the
+//! one above: fewer than 30 levels for 2^40 entries, and as many frames of the stack for what descends by recursion.
 
 use alloc::vec::Vec;
 use core::borrow::Borrow;
@@ -45,11 +48,23 @@ pub(super) fn push<T>(list: &mut Vec<T>, item: T) {
     put(list, at, item);
 }
 
-/// Moves the upper half of a full node's list to another one.
-fn halve<T>(list: &mut Vec<T>, upper: &mut Vec<T>) {
-    for item in list.drain(MOST / 2..) {
+/// Moves what a full node's list has from a place on to another one.
+fn cut<T>(list: &mut Vec<T>, from: usize, upper: &mut Vec<T>) {
+    for item in list.drain(from..) {
         push(upper, item);
     }
+}
+
+/// Merges a node and the next one, if both are small. Whether it has.
+fn join<K, V>(nodes: &mut Vec<Node<K, V>>, at: usize) -> bool {
+    let is_merged = nodes.get_mut(at..at + 2).is_some_and(|pair| {
+        let (own, next) = pair.split_at_mut(1);
+        own[0].merge(&mut next[0])
+    });
+    if is_merged {
+        nodes.remove(at + 1);
+    }
+    is_merged
 }
 
 impl<K, V> Node<K, V> {
@@ -80,21 +95,23 @@ impl<K, V> Node<K, V> {
         }
     }
 
-    /// Splits a full node; the upper half is given.
+    /// Splits a full node; the upper part is given: half of it, or the last place where entries come in order.
     pub(super) fn split(
         &mut self,
+        is_in_order: bool,
         leaves: &mut Vec<Vec<(K, V)>>,
         inners: &mut Vec<Vec<Self>>,
     ) -> Result<Self, NoMemory> {
+        let from = if is_in_order { MOST - 1 } else { MOST / 2 };
         Ok(match self {
             Self::Leaf(entries) => {
                 let mut upper = node(leaves)?;
-                halve(entries, &mut upper);
+                cut(entries, from, &mut upper);
                 Self::Leaf(upper)
             }
             Self::Inner(nodes) => {
                 let mut upper = node(inners)?;
-                halve(nodes, &mut upper);
+                cut(nodes, from, &mut upper);
                 Self::Inner(upper)
             }
         })
@@ -107,7 +124,11 @@ impl<K, V> Node<K, V> {
         }
         match (self, next) {
             (Self::Leaf(own), Self::Leaf(next)) => next.drain(..).for_each(|entry| push(own, entry)),
-            (Self::Inner(own), Self::Inner(next)) => next.drain(..).for_each(|node| push(own, node)),
+            (Self::Inner(own), Self::Inner(next)) => {
+                let last = own.len().saturating_sub(1);
+                next.drain(..).for_each(|node| push(own, node));
+                join(own, last);
+            }
             _ => return false,
         }
         true
@@ -116,10 +137,16 @@ impl<K, V> Node<K, V> {
     pub(super) fn retain(&mut self, stays: &mut impl FnMut(&K, &mut V) -> bool) {
         match self {
             Self::Leaf(entries) => entries.retain_mut(|(key, value)| stays(key, value)),
-            Self::Inner(nodes) => nodes.retain_mut(|node| {
-                node.retain(stays);
-                node.len() > 0
-            }),
+            Self::Inner(nodes) => {
+                nodes.retain_mut(|node| {
+                    node.retain(stays);
+                    node.len() > 0
+                });
+                let mut at = 0;
+                while at < nodes.len() {
+                    at += usize::from(!join(nodes, at));
+                }
+            }
         }
     }
 
@@ -176,7 +203,8 @@ impl<K: Ord, V> Node<K, V> {
             Self::Inner(nodes) => {
                 let mut at = Self::place(nodes, &entry.0);
                 if nodes[at].len() == MOST {
-                    let upper = nodes[at].split(leaves, inners)?;
+                    let is_in_order = at + 1 == nodes.len() && nodes[at].is_below(&entry.0);
+                    let upper = nodes[at].split(is_in_order, leaves, inners)?;
                     put(nodes, at + 1, upper);
                     at = Self::place(nodes, &entry.0);
                 }
@@ -194,6 +222,11 @@ impl<K: Ord, V> Node<K, V> {
                 }
             },
         }
+    }
+
+    /// Whether all its entries are below a key.
+    pub(super) fn is_below(&self, key: &K) -> bool {
+        self.last().is_none_or(|(last, _)| last < key)
     }
 
     /// The node in which a key is, if any is.
@@ -217,18 +250,13 @@ impl<K: Ord, V> Node<K, V> {
             Self::Inner(nodes) => {
                 let at = Self::place(nodes, key);
                 let removed = nodes.get_mut(at)?.remove(key)?;
-                let is_empty = nodes[at].len() == 0;
-                let below = at.saturating_sub(1);
-                for first in [at, below] {
-                    if let Some([own, next]) = nodes.get_mut(first..first + 2)
-                        && own.merge(next)
-                    {
-                        nodes.remove(first + 1);
-                        return Some(removed);
-                    }
-                }
-                if is_empty {
+                if nodes[at].len() == 0 {
                     nodes.remove(at);
+                } else {
+                    join(nodes, at);
+                }
+                if at > 0 {
+                    join(nodes, at - 1);
                 }
                 Some(removed)
             }
