@@ -47,3 +47,12 @@ pub(crate) fn try_box<T>(value: T) -> Result<Box<T>, NoMemory> {
     // SAFETY: it is initialized, and comes from the allocator of boxes.
     Ok(unsafe { Box::from_raw(place.as_ptr()) })
 }
+
+/// A copy in memory of its own.
+pub(crate) fn try_copy<T: Copy>(value: &T) -> Result<Box<T>, NoMemory> {
+    let place = memory::<T>()?;
+    // SAFETY: of a `T`'s layout, and nobody else's.
+    unsafe { place.copy_from_nonoverlapping(value.into(), 1) };
+    // SAFETY: it is initialized, and comes from the allocator of boxes.
+    Ok(unsafe { Box::from_raw(place.as_ptr()) })
+}

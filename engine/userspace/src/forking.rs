@@ -42,8 +42,6 @@ impl<E: Embedder> State<E> {
         let (mut shared, mut copied) = (Shared::NONE, Ok(()));
         self.withdraw(editing, &licence, &mut || {
             copied = copy.apply(&mut there, supply, &mut gather, |to, leaf, size, count| {
-                // The child is whole or not at all. It is as large as what is there.
-                let _ = editing.embedder.goes_on();
                 shared.add(editing.embedder, Leaf::new(to, leaf), (size, count), &mut child.resident);
             });
             shared.end(editing.embedder, &mut child.resident);
@@ -115,13 +113,16 @@ impl Shared {
         let is_page = size.level == Level::L3;
         let bytes = if is_page { E::Granule::SIZE_BYTES } else { size.size_bytes(E::Granule::PAGE_SIZE) };
         let bytes = bytes * count as u64;
-        self.next = descriptor + bytes;
         self.pages += bytes >> E::Granule::SHIFT;
+        let is_long = self.pages & (E::Granule::ENTRIES as u64 - 1) == 0;
+        self.next = if is_long { Self::NONE.next } else { descriptor + bytes };
     }
 
-    /// Another run begins, unless what differs is not counted.
+    /// Another run begins, unless what differs is not counted, or it is only long.
     #[inline(never)]
     fn begin<E: Embedder>(&mut self, embedder: &E, leaf: Leaf, resident: &mut Resident) {
+        // The child is whole or not at all. It is as large as what is there.
+        let _ = embedder.goes_on();
         let notes = leaf.attributes & (Note::COUNTED | Note::OWN);
         if self.first + (self.pages << E::Granule::SHIFT) != leaf.frame || self.notes != notes {
             self.end(embedder, resident);

@@ -43,7 +43,9 @@ impl<T> List<T> for Vec<T> {
 
     #[inline(always)]
     fn try_extend(&mut self, items: impl IntoIterator<Item = T>) -> Result<(), NoMemory> {
-        items.into_iter().try_for_each(|item| self.try_push(item))
+        let mut items = items.into_iter();
+        self.try_reserve(items.size_hint().0).map_err(|_| NoMemory)?;
+        items.try_for_each(|item| self.try_push(item))
     }
 
     #[inline(always)]

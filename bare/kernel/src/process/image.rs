@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::fallible::{Collect, NoMemory, try_text};
+use crate::fallible::{List, NoMemory, try_text};
 use crate::files::inode::Running;
 
 /// What a process runs.
@@ -26,7 +26,10 @@ pub(crate) struct Image {
 
 impl Image {
     pub(crate) fn try_clone(&self) -> Result<Self, NoMemory> {
-        let bytes = |bytes: &[u8]| bytes.iter().copied().try_list();
+        let bytes = |bytes: &[u8]| {
+            let mut own = Vec::new();
+            own.try_extend_from(bytes).map(|()| own)
+        };
         Ok(Self {
             name: try_text(&self.name)?,
             path: try_text(&self.path)?,

@@ -1,6 +1,6 @@
 //! `clone` and `clone3`: children, which share what is wished, and threads.
 
-use crate::fallible::{Arc, List, try_box, try_text};
+use crate::fallible::{Arc, List, try_box, try_copy, try_text};
 use core::sync::atomic::Ordering;
 
 use hardware::exception::Frame;
@@ -210,7 +210,7 @@ fn child_alone(call: &Call, number: i32, flags: u64, end_signal: i32) -> Result<
     };
     let actions = match flags & CLONE_SIGHAND {
         0 => {
-            let mut actions = try_box(parent.actions.with(|actions| **actions))?;
+            let mut actions = parent.actions.with(|actions| try_copy(&**actions))?;
             if flags & CLONE_CLEAR_SIGHAND != 0 {
                 let handled = actions.iter_mut().filter(|action| action.is_handled());
                 handled.for_each(|action| *action = Action::default());
