@@ -194,6 +194,16 @@ impl<E: Embedder> State<E> {
         below.or_else(above).ok_or(Error::NoMemory)
     }
 
+    /// Refuses so many bytes more of an area that is locked, if the program may not lock as many.
+    pub(crate) fn check_locked(&self, area: &Area<E::File>, more: u64) -> Result<(), Error> {
+        let is_locked = |area: &Area<E::File>| area.flags.contains(AreaFlags::LOCKED);
+        if self.limits.locked == u64::MAX || !is_locked(area) {
+            return Ok(());
+        }
+        let has: u64 = self.areas.iter().filter(|area| is_locked(area)).map(Area::bytes).sum();
+        if more > self.limits.locked.saturating_sub(has) { Err(Error::Again) } else { Ok(()) }
+    }
+
     /// Refuses an area that is more than a program may have, if what lies in `replaced` goes.
     pub(crate) fn check_limits(&self, area: &Area<E::File>, replaced: &Range<u64>) -> Result<(), Error> {
         let limits = &self.limits;

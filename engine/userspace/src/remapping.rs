@@ -98,6 +98,9 @@ impl<E: Embedder> State<E> {
         if old_bytes == 0 && !area.is_shared() {
             return Err(Error::Invalid.into());
         }
+        if bytes > old_bytes {
+            self.check_locked(area, bytes - old_bytes)?;
+        }
         // Behind this check, an address of the space plus the new size is below 2^64.
         if bytes > editing.shape.highest {
             return Err(Error::NoMemory.into());

@@ -122,6 +122,9 @@ fn to_grow_is_to_have_more() {
             space.set_limits(limit(4));
             let refused = if number == 2 { Error::Again } else { Error::NoMemory };
             assert_eq!(becomes(&space, 4, 5, moves), Err(refused), "{number}, {moves:?}");
+            for pages in [50, 1 << 36, 1 << 40, (1 << 52) - 1] {
+                assert_eq!(becomes(&space, 4, pages, Move::May), Err(refused), "{number}, {pages} pages");
+            }
             assert_eq!(maps(&space, BASE), [(0, 4, RW)]);
             space.set_limits(limit(5));
             assert!(becomes(&space, 4, 5, moves).is_ok(), "{number}, {moves:?}");
