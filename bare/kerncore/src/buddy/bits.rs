@@ -56,6 +56,7 @@ impl BitSet {
     }
 
     /// Puts `index` in or takes it out.
+    #[inline]
     pub(super) fn set(&self, words: &mut [u64], index: usize, is_in: bool) {
         if is_in {
             self.insert(words, index)
