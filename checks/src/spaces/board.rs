@@ -20,6 +20,7 @@ const STEPS_IN_TURN: u64 = 6;
 thread_local! {
     static CPU: Cell<u8> = const { Cell::new(0) };
     static IS_FORKING: Cell<bool> = const { Cell::new(false) };
+    static IS_CHECKING: Cell<bool> = const { Cell::new(false) };
     static BOARD: RefCell<Option<Arc<Board>>> = const { RefCell::new(None) };
 }
 
@@ -75,10 +76,11 @@ impl Board {
         (turn.running, turn.cpu) = ((0..cpus).collect(), 0);
     }
 
-    /// This thread is CPU `cpu` from now on.
+    /// This thread is CPU `cpu` from now on, and has its turn: what it reads without an event would depend on when threads begin.
     pub(super) fn enter(self: &Arc<Self>, cpu: u8) {
         CPU.set(cpu);
         BOARD.set(Some(Arc::clone(self)));
+        drop(self.my_turn(false));
     }
 
     /// This CPU has ended.
@@ -99,6 +101,19 @@ impl Board {
     /// Whether this CPU is in a fork.
     pub(super) fn is_forking() -> bool {
         IS_FORKING.get()
+    }
+
+    /// Runs `check`, whose loads are no events: no other CPU has its turn meanwhile.
+    pub(super) fn checking<T>(check: impl FnOnce() -> T) -> T {
+        IS_CHECKING.set(true);
+        let result = check();
+        IS_CHECKING.set(false);
+        result
+    }
+
+    /// Whether this CPU is in a check.
+    pub(super) fn is_checking() -> bool {
+        IS_CHECKING.get()
     }
 
     /// What is now, without a turn.

@@ -12,6 +12,7 @@ use vmsa::{Descriptor, Granule, Maintenance, PhysAddr};
 
 use super::board::{Board, Gate};
 use crate::cpu::event_of;
+use crate::peek::Peek;
 
 /// The frame of zeros.
 pub(super) const ZEROS: u64 = 0x7_0000_0000;
@@ -52,6 +53,9 @@ pub(super) struct Bus(pub(super) Arc<Board>, Omits);
 
 impl Platform for Bus {
     fn load(&self, slot: Slot) -> Descriptor {
+        if Board::is_checking() {
+            return Peek(&self.0.now().machine).load(slot);
+        }
         self.0.step(|turn, cpu| Descriptor::new(turn.machine.load(cpu, slot.address().bits())))
     }
 
@@ -170,6 +174,12 @@ impl<G: Granule> Embedder for Kernel<G> {
     fn licence(&self) -> Licence<'_> {
         let tolerated = self.census.tolerated().map(Licence::bearing_conflicts);
         tolerated.unwrap_or_else(|| Licence::break_before_make(self))
+    }
+
+    fn check(&self, find_stray: &dyn Fn() -> Option<u64>) {
+        if let Some(stray) = Board::checking(find_stray) {
+            self.bus.0.step(|turn, _| turn.fail(format!("no area explains the leaf at {stray:#x}")));
+        }
     }
 
     fn shared_memory(&self, _: u64) -> Option<NoFile> {

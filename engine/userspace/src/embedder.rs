@@ -179,6 +179,16 @@ pub trait Embedder: Frames + Clone {
         true
     }
 
+    /// Called at the end of each call, under the lock of the whole. `find_stray` reads all tables and returns an address that is mapped outside
+    /// every area, or whose leaf goes on beyond its area or has other rights: a fault of this crate. By default only debug builds look.
+    ///
+    /// # Panics
+    ///
+    /// If there is such an address and debug assertions are on.
+    fn check(&self, find_stray: &dyn Fn() -> Option<u64>) {
+        debug_assert_eq!(find_stray(), None, "a leaf that its area does not explain");
+    }
+
     /// Counts so many pages as promised, which programs may write one day; `false` if that is more than the kernel promises.
     fn commit(&self, pages: u64) -> bool {
         true

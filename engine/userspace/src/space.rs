@@ -166,9 +166,9 @@ impl<E: Embedder> AddressSpace<E> {
     /// Unmaps everything: before a new program is loaded.
     pub fn clear(&self) {
         let everything = 0..self.shape.geometry.input_bytes();
+        self.with(|state| (state.heap, state.future) = (0..0, AreaFlags::empty()));
         // To remove all of every area takes no table and no heap.
         let _ = self.with_tables(|state, editing, supply| state.remove(editing, &everything, supply));
-        self.with(|state| (state.heap, state.future) = (0..0, AreaFlags::empty()));
     }
 
     /// Gives `sink` every area, in order of address. The lock is held.
@@ -196,11 +196,13 @@ impl<E: Embedder> AddressSpace<E> {
         self.with(|state| state.usage(&self.editing()))
     }
 
-    /// Runs `body` under the lock of the whole.
+    /// Runs `body` under the lock of the whole, and compares areas with tables.
     pub(crate) fn with<T>(&self, body: impl FnOnce(&mut State<E>) -> T) -> T {
         self.lock.with(|state| {
             state.parts.forget_areas();
-            body(state)
+            let done = body(state);
+            self.embedder.check(&|| state.find_stray(&self.editing()));
+            done
         })
     }
 

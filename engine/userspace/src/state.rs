@@ -5,7 +5,7 @@ use core::ops::{ControlFlow, Range};
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use pagetable::{Change, El1, Licence, Lookup, PageTable, Refusal, Reserve, Root, Tolerance, View};
-use vmsa::{Geometry, Granule, LeafSize, Meaning, PhysAddr};
+use vmsa::{Descriptor, Geometry, Granule, LeafSize, Meaning, PhysAddr};
 
 use crate::area::AreaFlags;
 use crate::areas::Areas;
@@ -187,6 +187,30 @@ impl<E: Embedder> State<E> {
         let most = (self.areas.bytes() >> E::Granule::SHIFT) + areas;
         // All that there can be is no more, and mostly is not.
         if most <= PORTION { Ok(range.end) } else { portion_of_tables::<E>(&self.table(editing), range) }
+    }
+
+    /// Finds an address that is mapped outside every area, or whose leaf goes on beyond its area or has other rights. A leaf that is kept
+    /// invalid is none of any area.
+    #[cold]
+    pub(crate) fn find_stray(&self, editing: &Editing<'_, E>) -> Option<u64> {
+        let mut areas = self.areas.iter().peekable();
+        let all = 0.into()..editing.shape.geometry.input_bytes().into();
+        let found = self.table(editing).view().for_each(all, |entry| {
+            let (at, lookup) = (u64::from(entry.input), &entry.lookup);
+            let is_explained = match leaf_of::<E>(lookup, at) {
+                None => lookup.descriptor == Descriptor::INVALID || matches!(lookup.meaning, Meaning::Table(_)),
+                Some((leaf, whole)) => {
+                    while areas.next_if(|area| area.end <= at).is_some() {}
+                    areas.peek().is_some_and(|area| {
+                        let (set, clear) = editing.shape.change(area.rights);
+                        let is_within = area.start <= whole.start && whole.end <= area.end;
+                        is_within && leaf.has(set) && !leaf.attributes.intersects(clear)
+                    })
+                }
+            };
+            if is_explained { ControlFlow::Continue(()) } else { ControlFlow::Break(at) }
+        });
+        found.ok()?.break_value()
     }
 
     /// Pages of areas for which `is_counted` holds.

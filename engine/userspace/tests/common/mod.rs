@@ -353,6 +353,13 @@ impl<G: Granule> Embedder for Kernel<G> {
         left > 0
     }
 
+    fn check(&self, find_stray: &dyn Fn() -> Option<u64>) {
+        self.0.machine.is_unseen.set(true);
+        let stray = find_stray();
+        self.0.machine.is_unseen.set(false);
+        assert!(stray.is_none(), "no area explains the leaf at {stray:x?}");
+    }
+
     fn commit(&self, pages: u64) -> bool {
         let committed = self.0.committed.get() + pages;
         if committed <= self.0.most_committed.get() {
