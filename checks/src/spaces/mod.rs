@@ -22,10 +22,11 @@ use machine::barrier::Barrier;
 use machine::event::Level;
 use machine::machine::Machine;
 use machine::seed::Seed;
-use pagetable::{Census, TlbFeatures, Tolerance};
+use pagetable::{Census, El1, TlbFeatures, Tolerance};
 use userspace::{AddressSpace, Asids, Limits, Numbers, Shape};
-use vmsa::{BbmLevel, Geometry, Granule, Granule4K, Granule16K, Maintenance, PageSize, Stage1Attributes};
+use vmsa::{BbmLevel, Granule, Granule4K, Granule16K, Layout, Maintenance, PageSize, Stage1Attributes};
 
+use crate::edited::Edited;
 use crate::levels::Levels;
 use crate::parameters::Parameters;
 use crate::scenario::POOL;
@@ -102,9 +103,11 @@ fn of_cpu(parameters: &Parameters, cpu: usize, without_updates: usize) -> Parame
 /// What the machine of a seed is like.
 fn parameters(seed: &mut Seed) -> Parameters {
     let page_size = *seed.pick(&[PageSize::Size4K, PageSize::Size4K, PageSize::Size16K]);
+    let input_bits = *seed.pick(&[36, 39, 48, 52]);
     Parameters {
         page_size,
-        input_bits: 39,
+        layout: if input_bits > 48 { Layout::Lpa2 } else { Layout::Bits48 },
+        input_bits,
         hardware: *seed.pick(&[(false, false), (true, false), (true, true)]),
         tlb: TlbFeatures { range: seed.one_in(2), level_hints: seed.one_in(2), repeat: seed.one_in(8) },
         is_global: false,
@@ -191,7 +194,7 @@ fn board<G: Granule>(machine: Machine, seed: Seed, lock_error: Option<LockError>
 /// A space that has nothing.
 fn space<G: Granule>(kernel: Kernel<G>, parameters: &Parameters) -> Result<AddressSpace<Kernel<G>>, String> {
     let shape = Shape {
-        geometry: Geometry::<G>::lower(parameters.input_bits).map_err(|_| "no such geometry")?,
+        geometry: El1::geometry(parameters).map_err(|_| "no such geometry")?,
         tlb: parameters.tlb,
         hardware_updates: parameters.hardware_updates(),
         memory: Stage1Attributes::memory(0),

@@ -15,12 +15,12 @@ use pagetable::{El1, View};
 use userspace::{
     Access, AddressSpace, Advice, AreaFlags, Asids, Embedder, Kind, Move, Numbers, Place, Request, Rights, Source,
 };
-use vmsa::{Granule, Maintenance, Meaning, TlbiOp, maintenance};
+use vmsa::{Granule, Level as TableLevel, Maintenance, Meaning, TlbiOp, maintenance};
 
 use super::Orders;
 use super::board::{Board, Gate, Turn};
 use super::done::Done;
-use super::kernel::{Kernel, is_zeros};
+use super::kernel::{Kernel, NoFile, is_zeros};
 use super::text::{ATOMIC, OfBoard};
 use crate::cpu::event_of;
 use crate::edited::Edited;
@@ -81,14 +81,7 @@ impl<'s, G: Granule> Program<'s, G> {
 
     /// An area around the pages of every CPU: a block, so that there is room for folios, and for one of zeros, which may be there at first.
     pub(super) fn map_around(&mut self) {
-        let request = Request {
-            place: Place::Fixed(Self::at(0, 0)),
-            bytes: G::SIZE_BYTES * G::ENTRIES as u64,
-            rights: READ_WRITE,
-            source: Source::Anonymous,
-            flags: AreaFlags::empty(),
-            populates: false,
-        };
+        let request = Request { bytes: G::SIZE_BYTES * G::ENTRIES as u64, ..Self::request(Self::at(0, 0)) };
         self.expect("map", self.space.map(request).is_ok());
         if self.seed.one_in(2) {
             self.switch(0, Some(self.space));
@@ -150,6 +143,7 @@ impl<'s, G: Granule> Program<'s, G> {
                 let _ = self.space.advise(Self::at(0, 0), G::SIZE_BYTES << 4, advice);
             }
             8 => self.move_away(cpu, page),
+            9 if page == 0 => self.move_bounds(cpu),
             _ => {
                 let whose = self.seed.index(self.parameters.cpus);
                 let kind = *self.seed.pick(&[Kind::Write, Kind::Write, Kind::Read]);
@@ -158,16 +152,21 @@ impl<'s, G: Granule> Program<'s, G> {
         }
     }
 
+    /// A page of private memory.
+    const fn request(at: u64) -> Request<NoFile> {
+        Request {
+            place: Place::Fixed(at),
+            bytes: G::SIZE_BYTES,
+            rights: READ_WRITE,
+            source: Source::Anonymous,
+            flags: AreaFlags::empty(),
+            populates: false,
+        }
+    }
+
     fn map(&mut self, cpu: usize, pages: Range<u64>) {
         for page in pages {
-            let request = Request {
-                place: Place::Fixed(Self::at(cpu, page)),
-                bytes: G::SIZE_BYTES,
-                rights: READ_WRITE,
-                source: Source::Anonymous,
-                flags: AreaFlags::empty(),
-                populates: self.seed.one_in(4),
-            };
+            let request = Request { populates: self.seed.one_in(4), ..Self::request(Self::at(cpu, page)) };
             self.expect("map", self.space.map(request).is_ok());
         }
     }
@@ -186,6 +185,30 @@ impl<'s, G: Granule> Program<'s, G> {
             (from..from + bytes).step_by(G::SIZE_BYTES as usize).for_each(|page| self.revoked(page, Permissions::NONE));
             self.access(self.space, to, Kind::Write);
         }
+        self.done.moved += 1;
+    }
+
+    /// An area of an own table moves: as long as a page, a contiguous group, a table or two tables, or one page shorter or longer. Its first page
+    /// begins a table, is the last of one, or the second. Its ends are written, and go with it.
+    fn move_bounds(&mut self, cpu: usize) {
+        let (size, table) = (G::SIZE_BYTES, G::SIZE_BYTES * G::ENTRIES as u64);
+        let group = 1 << G::PAGE_SIZE.contiguous_shift(TableLevel::L3).unwrap_or(0);
+        let bounds = [1, group, G::ENTRIES as u64, 2 * G::ENTRIES as u64];
+        let pages = (*self.seed.pick(&bounds) + self.seed.below(3)).max(2) - 1;
+        let mut start = |number: u64| (16 + 8 * cpu as u64 + number) * table + self.seed.below(3) * size - size;
+        let (from, to, bytes) = (start(0), start(4), pages * size);
+        let ends = [0, bytes - size];
+        let request = Request { bytes, ..Self::request(from) };
+        self.expect("map", self.space.map(request).is_ok());
+        ends.into_iter().for_each(|end| self.access(self.space, from + end, Kind::Write));
+        self.expect("move", self.space.remap(from, bytes, bytes, Move::To(to), false) == Ok(to));
+        for end in ends {
+            self.revoked(from + end, Permissions::NONE);
+            self.expect("move a written page", self.leaf(to + end).is_some());
+            self.access(self.space, to + end, Kind::Write);
+        }
+        self.expect("unmap", self.space.unmap(to, bytes).is_ok());
+        ends.into_iter().for_each(|end| self.revoked(to + end, Permissions::NONE));
         self.done.moved += 1;
     }
 
