@@ -75,7 +75,7 @@ fn set<T>(slot: &mut Option<T>, value: Option<T>) -> Outcome {
 
 const BELIEVED: &str = "what the CPU says of itself is believed";
 
-const KNOWN: [Known; 24] = [
+const KNOWN: [Known; 25] = [
     Known {
         name: "arm64.pagesize",
         expected: "4k, 16k or 64k",
@@ -165,6 +165,12 @@ const KNOWN: [Known; 24] = [
         expected: "linear, secret or nothing",
         instead: "nothing is measured",
         set: |options, _, value| set(&mut options.measure, word(value, &MEASURES)),
+    },
+    Known {
+        name: "vellum.check-areas",
+        expected: "yes or no",
+        instead: "areas are not compared with page tables",
+        set: |options, _, value| set(&mut options.checks_areas, word(value, &YES_OR_NO)),
     },
     Known {
         name: "vellum.seed",

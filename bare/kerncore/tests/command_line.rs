@@ -29,6 +29,7 @@ fn every_option_is_taken() {
                 vellum.cpu7.bbm=1 vellum.cpu0.pabits=40 vellum.cpu1.silent=yes vellum.cpu2.deaf=yes vellum.report=json \
                 rodata=noalias vellum.linearmap=pages vellum.pagealloc=debug vellum.bbm=3 vellum.stress=1000 vellum.seed=7 \
                 vellum.conflicts=report vellum.trust-el1=yes vellum.stress-kind=kfence vellum.measure=linear \
+                vellum.check-areas=yes \
                 vellum.folio=group vellum.withhold=64M vellum.exhaust=yes vellum.init=\"busybox ls\"";
     let mut cpus = [CpuOverride::default(); 8];
     cpus[2].granules = Some(PageSizes::default().with(PageSize::Size4K).with(PageSize::Size64K));
@@ -52,6 +53,7 @@ fn every_option_is_taken() {
         stress: Some(1000),
         stress_kind: Some(StressKind::Kfence),
         measure: Some(Measure::Linear),
+        checks_areas: Some(true),
         seed: Some(7),
         folios: Some(Folios::Group),
         withheld_bytes: Some(64 << 20),

@@ -31,6 +31,7 @@ mod record;
 pub(crate) mod secret;
 pub(crate) mod settled;
 pub(crate) mod shared;
+pub(crate) mod strays;
 pub(crate) mod tables;
 pub(crate) mod told;
 pub(crate) mod unneeded;

@@ -42,6 +42,8 @@ pub struct Options {
     pub stress_kind: Option<StressKind>,
     /// `vellum.measure=`: what is counted in instructions.
     pub measure: Option<Measure>,
+    /// `vellum.check-areas=`: whether areas are compared with page tables at the end of each call.
+    pub checks_areas: Option<bool>,
     /// `vellum.seed=`: of every random choice.
     pub seed: Option<u32>,
     /// `vellum.init=`: the program that is run, and its arguments: where in the line, and how many bytes.

@@ -14,7 +14,7 @@ use crate::facts::{facts, page_size};
 use crate::files::inode::{Body, Inode};
 use crate::memory::mapped::{Mapped, Path};
 use crate::memory::told::Told;
-use crate::memory::{folios, frames, pages, promises};
+use crate::memory::{folios, frames, pages, promises, strays};
 use crate::threads::dispatcher;
 use crate::threads::parted::Parted;
 
@@ -164,6 +164,10 @@ impl<G: Granule> Embedder for Programs<G> {
 
     fn goes_on(&self) -> bool {
         dispatcher::goes_on()
+    }
+
+    fn check(&self, find_stray: &dyn Fn() -> Option<u64>) {
+        strays::check(find_stray);
     }
 
     fn commit(&self, pages: u64) -> bool {

@@ -7,7 +7,7 @@ use super::{alarms, calls, end, futex, ownership, stacks, table};
 use crate::files::tree;
 use crate::memory::frames::{self, Frame};
 use crate::memory::ledger::Ledger;
-use crate::memory::{linear_map, modules};
+use crate::memory::{linear_map, modules, strays};
 use crate::report::console::say;
 use crate::report::finish::{claim_the_end, finish};
 use crate::report::{json, outcome, sections};
@@ -16,6 +16,7 @@ use crate::threads::queue;
 /// What is checked once programs have ended.
 const ENDED: &str = "every process ends";
 const NOTHING_LOST: &str = "no page of memory is lost";
+const EXPLAINED: &str = "areas explain every leaf";
 
 /// Ends the machine while some process goes on.
 pub(super) fn give_up() {
@@ -29,7 +30,15 @@ pub(super) fn give_up() {
 pub(super) fn check(before: &Ledger) {
     let has_ended = check_processes();
     let is_nothing_lost = has_ended.then(|| check_memory(before));
-    let all = [Some((ENDED, has_ended)), is_nothing_lost.map(|is_ok| (NOTHING_LOST, is_ok))];
+    let is_explained = strays::result().map(|result| match result {
+        Ok(compared) => outcome::note(EXPLAINED, true, format_args!("compared {compared} times")),
+        Err(address) => outcome::note(EXPLAINED, false, format_args!("{address:#x} was the first other")),
+    });
+    let all = [
+        Some((ENDED, has_ended)),
+        is_nothing_lost.map(|is_ok| (NOTHING_LOST, is_ok)),
+        is_explained.map(|is_ok| (EXPLAINED, is_ok)),
+    ];
     json::checks("after init", all.into_iter().flatten());
 }
 

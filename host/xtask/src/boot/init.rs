@@ -13,10 +13,11 @@ use crate::{
 };
 
 /// Those of the project's own programs that are asked for by name.
-const OWN: [&str; 15] = [
+const OWN: [&str; 16] = [
     "atomics",
     "chains",
     "converting",
+    "extremes",
     "failing",
     "healing",
     "hostile",

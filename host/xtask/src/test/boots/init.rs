@@ -63,7 +63,9 @@ pub(super) fn all() -> Vec<Boot> {
         .chain(["4k", "16k"].map(on_mixed_levels))
         .chain([stuck("4k", 4), stuck("16k", 1), own(LEFT, ("4k", 4, 1)), own(LEFT, ("64k", 1, 1))])
         .chain(
-            MODELLED_WITH.map(modelled).into_iter().chain(["4k", "16k", "64k"].map(|size| own(MODELLED, (size, 4, 1)))),
+            MODELLED_WITH.map(modelled).into_iter().chain(
+                ["4k", "16k", "64k"].into_iter().flat_map(|size| COMPARED.map(|program| compared(program, size))),
+            ),
         )
         .chain([above_the_monitor(), with_conflicts(), own(VECTORS, ("4k", 2, 1)), own(VECTORS, ("64k", 1, 2))])
         .chain(OWN.into_iter().flat_map(|program| SETTINGS.map(|setting| own(program, setting))))
@@ -110,6 +112,10 @@ const MODELLED: (&str, &[Words]) = (
     "modelled 1 300",
     &[&["moves: every page"], &["cuts: every page"], &["words that were wrong: 0"], &["seed 1: 300 steps"]],
 );
+
+/// Programs after whose calls areas are compared with tables: one of each kind of what goes wrong.
+const COMPARED: [(&str, &[Words]); 3] =
+    [MODELLED, ("hostile 400 61 call flood fresh", &[&["operations: no fault"]]), ("extremes", &[])];
 
 /// Where the model is beside the kernel: folios of every policy, and addresses of each width.
 const MODELLED_WITH: [(&str, &str); 6] = [
@@ -163,6 +169,14 @@ fn on_mixed_levels(size: &'static str) -> Boot {
         ],
         ..boot
     }
+}
+
+fn compared(program: (&'static str, &'static [Words]), size: &'static str) -> Boot {
+    let mut boot = own(program, (size, 4, 1));
+    boot.name += ", areas compared";
+    boot.options += " --append vellum.check-areas=yes";
+    boot.expect.push(Says(&["check areas explain every leaf: ok"]));
+    boot
 }
 
 fn modelled((size, words): (&'static str, &str)) -> Boot {
