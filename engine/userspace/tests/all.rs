@@ -30,6 +30,7 @@ mod recorded;
 mod recorded_folds;
 mod rights;
 mod room;
+mod strays;
 mod tables;
 mod threads;
 mod turns;
