@@ -8,7 +8,7 @@
 //! it is of groups alone. Where every CPU tolerates that live leaves change size, no TLB is told of a group that ends or begins: who holds the
 //! one finds in the other what it says, and who meets a conflict bears it.
 
-use core::ops::Range;
+use core::ops::{ControlFlow, Range};
 
 use pagetable::{Change, Reserve};
 use vmsa::Granule;
@@ -16,7 +16,7 @@ use vmsa::Granule;
 use crate::area::Area;
 use crate::embedder::Embedder;
 use crate::folio::{around, block_order, group_order};
-use crate::state::{Editing, State, leaf_at};
+use crate::state::{Editing, State, for_each_leaf, leaf_at};
 
 impl<E: Embedder> State<E> {
     /// Makes what holds the first and the last page of a range as large as its area and its frames allow.
@@ -28,20 +28,20 @@ impl<E: Embedder> State<E> {
         }
     }
 
-    /// The same of all that a range holds, which has come there page by page.
+    /// Makes the leaves of a range as large as its area and its frames allow, which has come there page by page. Blocks without a leaf are
+    /// passed over.
     pub(crate) fn fold_all(&self, editing: &Editing<'_, E>, range: &Range<u64>, supply: &mut Reserve) {
-        let mut page = range.start;
-        while page < range.end {
-            self.fold(editing, page, supply);
-            page = block::<E>(page).end;
-        }
-    }
-
-    /// The same of the block around a page, as far as it is of the page's area.
-    fn fold(&self, editing: &Editing<'_, E>, page: u64, supply: &mut Reserve) {
-        if let Some(area) = self.areas.find(page).filter(|_| self.has_folios()) {
+        let Some(area) = self.areas.find(range.start).filter(|_| self.has_folios()).map(Area::range) else { return };
+        let first_in = |range: Range<u64>| {
+            for_each_leaf::<E, u64>(&self.table(editing), &range, |page, _| ControlFlow::Break(page)).ok().flatten()
+        };
+        let mut at = range.start;
+        while at < range.end
+            && let Some(page) = first_in(at..range.end)
+        {
             let block = block::<E>(page);
             self.collapse(editing, block.start.max(area.start)..block.end.min(area.end), supply);
+            at = block.end;
         }
     }
 

@@ -129,3 +129,19 @@ fn a_fault_beside_pages_that_fold_is_made_once() {
     assert!(kernel.0.beside.borrow().is_none());
     assert_eq!(kernel.0.next.get() - before, PAGE, "one frame was taken");
 }
+
+/// A page at the start of 14,336 blocks moves. Each of the others is looked at less than once.
+#[test]
+fn a_sparse_move_looks_at_what_has_moved_alone() {
+    let (from, to, blocks) = (0x1_0000_0000, 0x8_0000_0000, 14_336);
+    let kernel = Kernel::<Granule4K>::new();
+    kernel.0.folio_order.set(4);
+    let space = kernel.space();
+    space.map(anonymous(Place::Fixed(from), blocks * 512, RW)).unwrap();
+    write(&space, from, 1).unwrap();
+    let before = kernel.0.machine.loads.get();
+    assert_eq!(space.remap(from, blocks * BLOCK, blocks * BLOCK, Move::To(to), false), Ok(to));
+    assert_eq!(leaf_bytes(&space, to), Some(GROUP));
+    let loads = kernel.0.machine.loads.get() - before;
+    assert!(loads < blocks as usize, "{loads} loads");
+}
