@@ -244,7 +244,9 @@ impl Tables {
         for level in Level::ALL.into_iter().filter(|level| *level > self.start && *level <= lowest) {
             let shift = self.page_size.level_shift(level) + self.page_size.index_bits();
             let (count, reached) = &mut self.levels[level.number() as usize];
-            let (first, end) = (input >> shift, last >> shift);
+            // No granule but 4K reaches so far: one table is all that there is.
+            let of = |address: u64| address.checked_shr(shift).unwrap_or(0);
+            let (first, end) = (of(input), of(last));
             let first = if *count > 0 { first.max(*reached + 1) } else { first };
             if first <= end {
                 *count += end - first + 1;

@@ -175,3 +175,12 @@ fn a_granule_that_cannot_be_is_refused_and_one_that_could_is_told() {
     assert_eq!(other(&line("20001000", "PTE")), None);
     assert_eq!(other(&line("20000000", "PMD")), Some(PageSize::Size64K));
 }
+
+/// Five levels of 64K reach beyond 64 bits: a text that claims to have them is counted.
+#[test]
+fn levels_that_a_granule_does_not_have_are_no_overflow() {
+    let leaf = "0xffff000000000000-0xffff000020000000         512M PMD       RW NX SHD AF        BLK UXN    MEM/NORMAL";
+    let text = format!("{leaf}\n0xffff000020000000-0xffff040000000000        4095G P4D\n");
+    let leaves = parse(&text, PageSize::Size64K).expect("a dump")[0].regions.len();
+    assert_eq!(leaves, 1);
+}
