@@ -29,6 +29,7 @@ fn main() {
     opening();
     content();
     names();
+    emptied();
     pipes();
     polls();
     descriptors();
@@ -155,6 +156,27 @@ fn names() {
     tell("a short room for the folder", call(SYS_getcwd, &[text.as_mut_ptr() as u64, 2]));
     tell("access", call(SYS_faccessat, &[AT_FDCWD as u64, c"g".as_ptr() as u64, X_OK as u64]));
     tell("unknown access", call(SYS_faccessat, &[AT_FDCWD as u64, c"g".as_ptr() as u64, 8]));
+}
+
+/// A folder is listed while its names go: each is told once.
+fn emptied() {
+    for count in [0, 1, 63, 64, 65, 640] {
+        std::fs::create_dir("full").expect("a folder");
+        (0..count).for_each(|number| drop(std::fs::File::create(format!("full/{number}")).expect("a file")));
+        let folder = open(c"full", O_RDONLY | O_DIRECTORY).expect("a folder");
+        let (mut room, mut told) = ([0u8; 256], 0);
+        while let Ok(bytes @ 1..) = call(SYS_getdents64, &[folder, room.as_mut_ptr() as u64, 256]) {
+            let mut rest = &room[..bytes as usize];
+            while !rest.is_empty() {
+                let name = CStr::from_bytes_until_nul(&rest[19..]).expect("a name");
+                told += u64::from(call(SYS_unlinkat, &[folder, name.as_ptr() as u64, 0]).is_ok());
+                rest = &rest[usize::from(u16::from_le_bytes([rest[16], rest[17]]))..];
+            }
+        }
+        tell(&format!("of {count} names, those told while they go"), Ok(told));
+        tell("the folder goes", call(SYS_unlinkat, &[AT_FDCWD as u64, c"full".as_ptr() as u64, AT_REMOVEDIR as u64]));
+        call(SYS_close, &[folder]).expect("open");
+    }
 }
 
 fn pipes() {

@@ -1,6 +1,7 @@
 //! Files that are open: what a descriptor names.
 
 use crate::fallible::Arc;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -35,12 +36,20 @@ pub(crate) const O_TMPFILE: u32 = 0o2000_0000;
 /// Where an open file stands.
 pub(crate) struct Position {
     at: AtomicU64,
-    moving: Mutex<()>,
+    moving: Mutex<Listed>,
+}
+
+/// How far a folder has been listed: names come and go meanwhile.
+pub(crate) struct Listed {
+    /// The position behind the last name that was told.
+    pub(crate) position: u64,
+    /// That name.
+    pub(crate) name: String,
 }
 
 impl Position {
     const fn new() -> Self {
-        Self { at: AtomicU64::new(0), moving: Mutex::new(()) }
+        Self { at: AtomicU64::new(0), moving: Mutex::new(Listed { position: 0, name: String::new() }) }
     }
 
     /// What it is now: who reads the text about a file may be the one that moves it.
@@ -54,9 +63,14 @@ impl Position {
 
     /// Runs `body` with it while nobody else does; who waits for that can be killed.
     pub(crate) fn with<R>(&self, body: impl FnOnce(&mut u64) -> Result<R, Errno>) -> Result<R, Errno> {
-        self.moving.with_or_end(|()| {
+        self.list(|at, _| body(at))
+    }
+
+    /// The same of a folder, with how far it has been listed.
+    pub(crate) fn list<R>(&self, body: impl FnOnce(&mut u64, &mut Listed) -> Result<R, Errno>) -> Result<R, Errno> {
+        self.moving.with_or_end(|listed| {
             let mut at = self.get();
-            let result = body(&mut at);
+            let result = body(&mut at, listed);
             self.set(at);
             result
         })
