@@ -1,6 +1,7 @@
 //! The calls of a program that are about memory, one by one: what their arguments mean, and which steps they take.
 
 use core::ops::{ControlFlow, Range};
+use core::sync::atomic::Ordering;
 
 use vmsa::Granule;
 
@@ -110,7 +111,12 @@ impl<E: Embedder> AddressSpace<E> {
     /// `madvise`.
     pub fn advise(&self, start: u64, bytes: u64, advice: Advice) -> Result<(), Error> {
         let range = pages_of::<E::Granule>(start, bytes)?;
-        self.with_tables(|state, editing, supply| state.advise(editing, &range, advice, supply))
+        let advised = self.with_tables(|state, editing, supply| state.advise(editing, &range, advice, supply));
+        if advice == Advice::Free {
+            // Behind it, however far it came: who looks before finds it, or this.
+            self.has_lazy.store(true, Ordering::Release);
+        }
+        advised
     }
 
     /// MADV_POPULATE_READ and MADV_POPULATE_WRITE: makes pages as accesses of this kind do.
@@ -226,9 +232,13 @@ impl<E: Embedder> AddressSpace<E> {
     /// Takes at most `pages` that MADV_FREE has left to be taken; how many it took.
     pub fn take_lazy(&self, pages: usize) -> usize {
         let (mut at, mut taken) = (0, 0);
-        while taken < pages {
+        // No lock is waited for where there was nothing.
+        let has_lazy = self.has_lazy.load(Ordering::Relaxed) && self.has_lazy.swap(false, Ordering::Acquire);
+        while has_lazy && taken < pages {
             let found = self.with_tables(|state, editing, supply| state.take_lazy(editing, at, supply));
             let Ok(Some((page, is_taken))) = found else { break };
+            // As long as something is found there may be more.
+            self.has_lazy.store(true, Ordering::Release);
             at = page + E::Granule::SIZE_BYTES;
             taken += usize::from(is_taken);
         }

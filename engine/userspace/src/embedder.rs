@@ -28,6 +28,11 @@ pub trait Lock<T> {
         let _ = part;
         self.with(|held| body(held))
     }
+
+    /// Runs `body` with what it guards if a part, or the whole, is free at once. What is seen may change beside.
+    fn try_with<R>(&self, body: impl FnOnce(&T) -> R) -> Option<R> {
+        Some(self.with(|held| body(held)))
+    }
 }
 
 /// Frames: pages of memory, each of which counts who refers to it. May be called while the lock of an address space is held, but for

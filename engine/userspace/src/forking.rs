@@ -18,8 +18,8 @@ const WITHDRAWN_SET: Stage1Attributes = Stage1Attributes::READ_ONLY;
 const WITHDRAWN_CLEAR: Stage1Attributes = WRITABLE;
 
 impl<E: Embedder> State<E> {
-    /// A copy for a child, with tables from `supply`. After an error nothing has changed.
-    pub(crate) fn fork(&mut self, editing: &Editing<'_, E>, supply: &mut Reserve) -> Result<Self, Short> {
+    /// A copy for a child, and how many tables of `supply` it has. After an error nothing has changed.
+    pub(crate) fn fork(&mut self, editing: &Editing<'_, E>, supply: &mut Reserve) -> Result<(Self, u64), Short> {
         let platform = &editing.platform;
         let mut table = self.table(editing);
         let (mut gather, licence) = (table.gather(), editing.licence());
@@ -38,13 +38,15 @@ impl<E: Embedder> State<E> {
         if !editing.embedder.commit(pages) {
             return Err(Error::NoMemory.into());
         }
+        let before = supply.count();
         let mut there = PageTable::offline(platform, editing.shape.geometry, editing.shape.regime(), supply)?;
-        let (mut shared, mut copied) = (Shared::NONE, Ok(()));
+        let (mut shared, mut copied, mut used) = (Shared::NONE, Ok(()), 0);
         self.withdraw(editing, &licence, &mut || {
             copied = copy.apply(&mut there, supply, &mut gather, |to, leaf, size, count| {
                 shared.add(editing.embedder, Leaf::new(to, leaf), (size, count), &mut child.resident);
             });
             shared.end(editing.embedder, &mut child.resident);
+            used = before - supply.count();
             // Until TLBs have forgotten that pages may be written, nobody may believe that they are not.
             supply.refill(platform, gather.finish(platform));
         });
@@ -54,7 +56,7 @@ impl<E: Embedder> State<E> {
             child.note_folio();
         }
         (child.areas, child.heap) = (areas, self.heap.clone());
-        Ok(child)
+        Ok((child, used as u64))
     }
 
     /// Runs `copy`, in which nobody may write any more what a child is to have too. Members of a contiguous group that changes in place differ for

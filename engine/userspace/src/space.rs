@@ -1,7 +1,7 @@
 //! An address space, as a kernel holds it: what may be asked of it. Every call takes the lock for itself, and a fault a part of it.
 
 use core::ops::ControlFlow;
-use core::sync::atomic::{Ordering, fence};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
 use pagetable::{PageTable, Reserve, Tolerance};
 use vmsa::{Granule, PhysAddr};
@@ -27,6 +27,10 @@ pub struct AddressSpace<E: Embedder> {
     shape: Shape<E::Granule>,
     context: Context,
     root: PhysAddr,
+    /// Tables that were taken for it and have not gone back: a call that changes it may hold some more than there are.
+    tables: AtomicU64,
+    /// MADV_FREE may have left something to be taken.
+    pub(crate) has_lazy: AtomicBool,
     lock: E::Lock<State<E>>,
 }
 
@@ -42,7 +46,8 @@ impl<E: Embedder> AddressSpace<E> {
         let state = root.ok().and_then(|root| State::new(root, shape.ceiling(ceiling), limits));
         match (root, state) {
             (Ok(root), Some(state)) => {
-                Ok(Self { shape, root: root.address(), context, lock: E::Lock::new(state), embedder })
+                let (root, tables, has_lazy) = (root.address(), AtomicU64::new(1), AtomicBool::new(false));
+                Ok(Self { shape, root, context, tables, has_lazy, lock: E::Lock::new(state), embedder })
             }
             (Ok(root), None) => {
                 embedder.release_table(root.address());
@@ -158,9 +163,11 @@ impl<E: Embedder> AddressSpace<E> {
 
     /// `fork`: a child's space, in which all is as it is here.
     pub fn fork(&self) -> Result<Self, Error> {
-        let child = self.with_tables(|state, editing, supply| state.fork(editing, supply))?;
+        let (child, tables) = self.with_tables(|state, editing, supply| state.fork(editing, supply))?;
+        self.tables.fetch_sub(tables, Ordering::Relaxed);
         let (embedder, context, root) = (self.embedder.clone(), Context::new(), child.root.address());
-        Ok(Self { shape: self.shape, root, context, lock: E::Lock::new(child), embedder })
+        let (tables, has_lazy) = (AtomicU64::new(tables), AtomicBool::new(self.has_lazy.load(Ordering::Relaxed)));
+        Ok(Self { shape: self.shape, root, context, tables, has_lazy, lock: E::Lock::new(child), embedder })
     }
 
     /// Unmaps everything: before a new program is loaded.
@@ -193,7 +200,18 @@ impl<E: Embedder> AddressSpace<E> {
 
     /// What it has.
     pub fn usage(&self) -> Usage {
-        self.with(|state| state.usage(&self.editing()))
+        self.with(|state| state.usage(self.tables()))
+    }
+
+    /// Pages that it has: in tables, and tables. Takes as long for a large space as for a small one, and waits for no lock: nothing where
+    /// a call edits areas.
+    pub fn resident(&self) -> Option<u64> {
+        let resident = self.lock.try_with(State::resident)?;
+        Some(resident.own + resident.file + self.tables())
+    }
+
+    fn tables(&self) -> u64 {
+        self.tables.load(Ordering::Relaxed)
     }
 
     /// Runs `body` under the lock of the whole, and compares areas with tables.
@@ -271,7 +289,8 @@ impl<E: Embedder> AddressSpace<E> {
                 false
             };
             if !has_more {
-                give_back(&self.embedder, &editing.platform, supply);
+                let gone = give_back(&self.embedder, &editing.platform, supply);
+                self.tables.fetch_sub(gone, Ordering::Relaxed);
                 return done;
             }
         }
@@ -283,6 +302,7 @@ impl<E: Embedder> AddressSpace<E> {
     fn take_table(&self) -> Option<PhysAddr> {
         let table = self.embedder.take_table()?;
         if table.bits() >> self.shape.geometry.layout().output_bits() == 0 {
+            self.tables.fetch_add(1, Ordering::Relaxed);
             return Some(table);
         }
         self.embedder.release_table(table);
@@ -290,10 +310,13 @@ impl<E: Embedder> AddressSpace<E> {
     }
 }
 
-fn give_back<E: Embedder>(embedder: &E, platform: &Current<'_, E::Platform>, mut supply: Reserve) {
+/// Gives tables back; how many.
+fn give_back<E: Embedder>(embedder: &E, platform: &Current<'_, E::Platform>, mut supply: Reserve) -> u64 {
+    let count = supply.count();
     while let Some(table) = supply.take(platform) {
         embedder.release_table(table);
     }
+    count as u64
 }
 
 impl<E: Embedder> Drop for AddressSpace<E> {

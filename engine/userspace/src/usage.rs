@@ -1,12 +1,11 @@
 //! What an address space has, for who asks.
 
-use pagetable::Summary;
 use vmsa::Granule;
 
 use crate::area::{AreaFlags, Rights};
 use crate::embedder::Embedder;
 use crate::limits::Usage;
-use crate::state::{Editing, State};
+use crate::state::State;
 
 impl<E: Embedder> State<E> {
     /// The most bytes that were in areas by now, and the most pages that were in tables.
@@ -15,10 +14,9 @@ impl<E: Embedder> State<E> {
         [self.peaks[0].max(self.areas.bytes()), self.peaks[1].max(resident.own + resident.file)]
     }
 
-    pub(crate) fn usage(&self, editing: &Editing<'_, E>) -> Usage {
+    /// All that it has, beside so many tables.
+    pub(crate) fn usage(&self, tables: u64) -> Usage {
         let is_stack = |area: &crate::Area<E::File>| area.flags.contains(AreaFlags::GROWS_DOWN);
-        let everything = 0.into()..editing.shape.geometry.input_bytes().into();
-        let summary = Summary::read(&self.table(editing).view(), everything);
         let resident = self.resident();
         Usage {
             mapped: self.areas.bytes() >> E::Granule::SHIFT,
@@ -32,7 +30,7 @@ impl<E: Embedder> State<E> {
             locked: self.pages(|area| area.flags.contains(AreaFlags::LOCKED)),
             anonymous: resident.own,
             file: resident.file,
-            tables: summary.map_or(0, |summary| summary.tables() as u64),
+            tables,
             committed: self.pages(|area| area.flags.contains(AreaFlags::ACCOUNTED)),
         }
     }

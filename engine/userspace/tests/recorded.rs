@@ -282,6 +282,11 @@ impl<G: Granule> Run<G> {
         }
         self.files = files;
         let (frames, tables) = self.kernel.out();
+        // Each knows what it has by counts alone.
+        let usages = || self.processes.iter().map(|space| space.usage());
+        assert_eq!(usages().map(|usage| usage.tables).sum::<u64>(), tables as u64, "tables");
+        let resident = self.processes.iter().map(|space| space.resident());
+        assert!(resident.flatten().eq(usages().map(|usage| usage.anonymous + usage.file + usage.tables)));
         self.tell(&[7, frames as u64, tables as u64, self.kernel.0.committed.get()]);
     }
 
