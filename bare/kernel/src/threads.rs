@@ -11,4 +11,5 @@ pub(crate) mod mutex;
 pub(crate) mod parted;
 pub(crate) mod queue;
 pub(crate) mod thread;
+mod turn;
 pub(crate) mod waiters;

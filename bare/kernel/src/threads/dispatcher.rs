@@ -225,6 +225,11 @@ pub(crate) fn give_way() {
     }
 }
 
+/// Whether a thread runs here that is not about to end.
+pub(crate) fn runs_a_thread() -> bool {
+    try_current().is_some() && NEWS[per_cpu::index()].load(Ordering::Relaxed) & DYING == 0
+}
+
 /// Leaves a CPU that this thread may not run on any more.
 pub(crate) fn leave_wrong_cpu() {
     while !thread::current().may_run_here() {

@@ -10,7 +10,7 @@ use core::slice;
 
 use userspace::PARTS;
 
-use super::mutex::Turn;
+use super::turn::Turn;
 
 /// A turn on a cache line of its own.
 #[repr(align(64))]
@@ -50,6 +50,15 @@ impl<T> Parted<T> {
         let result = body(unsafe { &*self.value.get() });
         Turn::give_back(slice::from_ref(lane).iter().map(|lane| &lane.0));
         result
+    }
+
+    /// Runs `body` with the value, by whatever part is free. Nothing if none is.
+    pub(crate) fn try_with<R>(&self, body: impl FnOnce(&T) -> R) -> Option<R> {
+        let lane = self.lanes.iter().find(|lane| lane.0.try_take())?;
+        // SAFETY: one turn is taken, so that nobody has the whole.
+        let result = body(unsafe { &*self.value.get() });
+        Turn::give_back(slice::from_ref(lane).iter().map(|lane| &lane.0));
+        Some(result)
     }
 }
 

@@ -58,6 +58,8 @@ pub(crate) struct Thread {
     pub(crate) is_parked: Cell<bool>,
     pub(crate) is_woken: Cell<bool>,
     pub(crate) deadline: Cell<Option<u64>>,
+    /// It is among the waiters of the turn for which it waits; under the lock of those.
+    pub(super) awaits_turn: Cell<bool>,
     /// Written by the CPU that runs it, read by the one that goes on with it.
     saved: UnsafeCell<u64>,
     pub(crate) leaving: Cell<Leaving>,
@@ -77,7 +79,8 @@ pub(crate) struct Thread {
     pub(crate) cpus: AtomicU32,
 }
 
-// SAFETY: the cells are the running thread's or, while it does not run, the queue's, whose lock orders the two.
+// SAFETY: the cells are the running thread's or, while it does not run, the queue's, whose lock orders the two;
+// `awaits_turn` is under a lock of its own.
 unsafe impl Sync for Thread {}
 // SAFETY: as above.
 unsafe impl Send for Thread {}
@@ -102,6 +105,7 @@ impl Thread {
             is_parked: Cell::new(false),
             is_woken: Cell::new(false),
             deadline: Cell::new(None),
+            awaits_turn: Cell::new(false),
             saved: UnsafeCell::new(0),
             leaving: Cell::new(Leaving::Ready),
             body: Lock::new(Some(body)),
