@@ -1,7 +1,9 @@
 //! Files: a tree in memory that an initial RAM disk fills, pipes, a few devices, and what `/proc` tells.
 
+mod bytes;
 pub(crate) mod content;
 pub(crate) mod counter;
+pub(crate) mod descriptors;
 pub(crate) mod device;
 pub(crate) mod inode;
 pub(crate) mod locks;

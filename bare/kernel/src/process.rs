@@ -20,6 +20,7 @@ pub(crate) mod first;
 pub(crate) mod futex;
 pub(crate) mod image;
 mod last;
+pub(crate) mod numbers;
 pub(crate) mod ownership;
 mod pressure;
 pub(crate) mod resources;

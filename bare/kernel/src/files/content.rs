@@ -158,7 +158,7 @@ impl Content {
         if let Some(frame) = self.find(index) {
             return Some(frame);
         }
-        let fresh = Frame::zeroed()?;
+        let fresh = Frame::zeroed_for_call()?;
         // Another may have made one meanwhile: the first stays.
         self.0.with(|pages| {
             if let Some(known) = pages.frames.get(&index) {

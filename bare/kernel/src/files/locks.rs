@@ -13,14 +13,11 @@ use userspace::Map;
 
 use super::inode::Inode;
 use crate::fallible::List;
-use crate::memory::frames;
 use crate::process::errno::{EDEADLK, ENOLCK, Errno};
 use crate::threads::waiters::{Interrupted, Waiters, wait};
 
 /// Where a range ends that goes to the end of all files.
 pub(crate) const LAST: u64 = i64::MAX as u64;
-/// Bytes of the heap that a lock may take.
-const ROOM: u64 = 4096;
 /// Locks that a file may have: all of them are looked at for each.
 const MOST: usize = 1 << 14;
 /// Owners that are looked at, each waiting for the next.
@@ -184,9 +181,6 @@ pub(crate) fn find(inode: &Inode, kind: Kind, wanted: &Held) -> Option<Held> {
 /// Takes a lock: `Ok(false)` if it would have to wait and may not.
 pub(crate) fn take(inode: &Inode, kind: Kind, wanted: &Held, waits: bool) -> Result<bool, Errno> {
     let key = (inode.number, kind);
-    if !frames::has_spare(ROOM) {
-        return Err(ENOLCK);
-    }
     if kind == Kind::Whole {
         // It is given up first, whatever comes of it.
         forget(inode, kind, wanted.owner);

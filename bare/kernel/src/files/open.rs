@@ -2,18 +2,13 @@
 
 use crate::fallible::Arc;
 use alloc::string::String;
-use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-
-use hardware::lock::Lock;
 
 use super::inode::{Body, Inode, Writing};
 use super::locks::{self, Kind, Owner};
 use super::text::Text;
-use crate::fallible::{List, NoMemory};
-use crate::memory::frames;
 use crate::memory::mapped::Path;
-use crate::process::errno::{EBADF, EMFILE, ENOMEM, Errno};
+use crate::process::errno::Errno;
 use crate::threads::mutex::Mutex;
 
 /// Flags of `open`, as arm64 has them.
@@ -153,160 +148,5 @@ impl Drop for File {
     fn drop(&mut self) {
         [Kind::Ranges, Kind::Whole].into_iter().for_each(|kind| locks::forget(&self.inode, kind, Owner::file(self)));
         self.count(-1);
-    }
-}
-
-/// A descriptor.
-#[derive(Clone)]
-pub(crate) struct Descriptor {
-    pub(crate) file: Arc<File>,
-    pub(crate) closes_on_exec: bool,
-}
-
-/// Has the heap keep room for so many places more.
-fn reserve(places: &mut Vec<Option<Descriptor>>, more: usize) -> Result<(), Errno> {
-    let bytes = (places.len() + more) * size_of::<Option<Descriptor>>();
-    if !frames::has_spare(2 * bytes as u64) {
-        return Err(ENOMEM);
-    }
-    places.try_reserve(more).map_err(|_| ENOMEM)
-}
-
-/// A table of descriptors, which several processes may have. What is open there is closed once none of them has it, and its locks go.
-pub(crate) struct Table(Lock<Descriptors>);
-
-impl Table {
-    pub(crate) fn new(descriptors: Descriptors) -> Result<Arc<Self>, NoMemory> {
-        Arc::try_new(Self(Lock::new(descriptors)))
-    }
-}
-
-impl Drop for Table {
-    fn drop(&mut self) {
-        let (owner, places) = (Owner::table(self), self.0.with(|all| core::mem::take(&mut all.places)));
-        places.iter().flatten().for_each(|place| place.file.give_up_locks(owner));
-    }
-}
-
-/// Which table a process has: none once it has ended, whoever waits for it.
-pub(crate) struct Files(Lock<Option<Arc<Table>>>);
-
-impl Files {
-    pub(crate) const fn new(table: Arc<Table>) -> Self {
-        Self(Lock::new(Some(table)))
-    }
-
-    /// Runs `body` with the descriptors.
-    pub(crate) fn with<R>(&self, body: impl FnOnce(&mut Descriptors) -> R) -> R {
-        self.0.with(|table| match table {
-            Some(table) => table.0.with(body),
-            None => body(&mut Descriptors::new()),
-        })
-    }
-
-    /// Who has the locks of ranges.
-    pub(crate) fn owner(&self) -> Owner {
-        self.0.with(|table| table.as_ref().map_or(Owner::Table(0), |table| Owner::table(&**table)))
-    }
-
-    /// The table, for one more process.
-    pub(crate) fn share(&self) -> Result<Arc<Table>, Errno> {
-        self.0.with(|table| table.clone()).ok_or(EBADF)
-    }
-
-    /// A table with the same descriptors.
-    pub(crate) fn copy(&self) -> Result<Arc<Table>, Errno> {
-        Ok(Table::new(self.with(|files| files.try_clone())?)?)
-    }
-
-    /// Has a process go on with a table of its own.
-    pub(crate) fn unshare(&self) -> Result<(), Errno> {
-        let is_shared = self.0.with(|table| table.as_ref().is_some_and(|table| Arc::strong_count(table) > 1));
-        if is_shared {
-            let own = self.copy()?;
-            let before = self.0.with(|table| table.replace(own));
-            drop(before);
-        }
-        Ok(())
-    }
-
-    /// A process has ended.
-    pub(crate) fn let_go(&self) {
-        let before = self.0.with(Option::take);
-        drop(before);
-    }
-}
-
-/// The descriptors of a process.
-pub(crate) struct Descriptors {
-    places: Vec<Option<Descriptor>>,
-    /// RLIMIT_NOFILE.
-    pub(crate) most: usize,
-}
-
-impl Descriptors {
-    pub(crate) const fn new() -> Self {
-        Self { places: Vec::new(), most: 1024 }
-    }
-
-    /// A child's, if there is memory for them.
-    pub(crate) fn try_clone(&self) -> Result<Self, Errno> {
-        let mut places = Vec::new();
-        reserve(&mut places, self.places.len())?;
-        places.try_extend(self.places.iter().cloned())?;
-        Ok(Self { places, most: self.most })
-    }
-
-    pub(crate) fn get(&self, number: u64) -> Result<&Descriptor, Errno> {
-        self.places.get(number as u32 as usize).and_then(Option::as_ref).ok_or(EBADF)
-    }
-
-    pub(crate) fn get_mut(&mut self, number: u64) -> Result<&mut Descriptor, Errno> {
-        self.places.get_mut(number as u32 as usize).and_then(Option::as_mut).ok_or(EBADF)
-    }
-
-    /// The lowest number from `least` on that is free.
-    pub(crate) fn free(&self, least: usize) -> Result<usize, Errno> {
-        (least..self.most).find(|number| self.places.get(*number).is_none_or(Option::is_none)).ok_or(EMFILE)
-    }
-
-    /// Gives the lowest number from `least` on to a descriptor.
-    pub(crate) fn add(&mut self, least: usize, descriptor: Descriptor) -> Result<u64, Errno> {
-        let number = self.free(least)?;
-        self.set(number, descriptor).map(drop)?;
-        Ok(number as u64)
-    }
-
-    /// Gives it this number; the one that had it is to be dropped.
-    pub(crate) fn set(&mut self, number: usize, descriptor: Descriptor) -> Result<Option<Descriptor>, Errno> {
-        if number >= self.most {
-            return Err(EBADF);
-        }
-        if self.places.len() <= number {
-            let more = number + 1 - self.places.len();
-            reserve(&mut self.places, more)?;
-            self.places.try_resize(number + 1, None)?;
-        }
-        Ok(self.places[number].replace(descriptor))
-    }
-
-    pub(crate) fn take(&mut self, number: u64) -> Result<Descriptor, Errno> {
-        self.places.get_mut(number as u32 as usize).and_then(Option::take).ok_or(EBADF)
-    }
-
-    /// Takes one that a new program does not get; it is to be dropped.
-    pub(crate) fn take_for_exec(&mut self) -> Option<Descriptor> {
-        let closes = |place: &mut Option<Descriptor>| place.take_if(|descriptor| descriptor.closes_on_exec);
-        self.places.iter_mut().find_map(closes)
-    }
-
-    /// The number behind the highest that was ever in use.
-    pub(crate) fn room(&self) -> usize {
-        self.places.len()
-    }
-
-    /// The numbers that are in use.
-    pub(crate) fn numbers(&self) -> impl Iterator<Item = usize> {
-        self.places.iter().enumerate().filter(|(_, place)| place.is_some()).map(|(number, _)| number)
     }
 }

@@ -1,10 +1,10 @@
 //! Pipes: bytes that one program writes and another reads.
 
-use alloc::collections::VecDeque;
-
 use hardware::lock::Lock;
 
+use super::bytes::{self, Bytes};
 use crate::facts::page_size;
+use crate::fallible::NoMemory;
 use crate::process::errno::{EBUSY, EINVAL, ENOMEM, Errno};
 use crate::threads::mutex::Mutex;
 use crate::threads::waiters::Waiters;
@@ -16,12 +16,12 @@ const MOST_ROOM: usize = 1 << 31;
 const MOST_PAGES: usize = 1 << 16;
 /// Bytes that others than root may ask for: `fs.pipe-max-size`.
 pub(crate) const MOST_FOR_ALL: usize = 1 << 20;
-/// Bytes that are written as one.
-pub(crate) const ATOMIC: usize = 4096;
+/// Bytes that are written as one: an empty pipe has room for them.
+pub(crate) const ATOMIC: usize = bytes::PART;
 
 /// What is in a pipe, and who is at its ends.
 pub(crate) struct State {
-    pub(crate) bytes: VecDeque<u8>,
+    pub(crate) bytes: Bytes,
     /// Bytes that it holds.
     pub(crate) room: usize,
     pub(crate) readers: u32,
@@ -41,19 +41,14 @@ pub(crate) struct Pipe {
 }
 
 impl Pipe {
-    pub(crate) fn new(is_named: bool) -> Self {
+    pub(crate) fn new(is_named: bool) -> Result<Self, NoMemory> {
         let room = PAGES << page_size().shift();
-        let state = State { bytes: VecDeque::new(), room, readers: 0, writers: 0, opened: [0; 2] };
-        Self { state: Lock::new(state), is_named, turn: Mutex::new(()), waiters: Waiters::new() }
+        let state = State { bytes: Bytes::new(room)?, room, readers: 0, writers: 0, opened: [0; 2] };
+        Ok(Self { state: Lock::new(state), is_named, turn: Mutex::new(()), waiters: Waiters::new() })
     }
 
     pub(crate) fn room(&self) -> usize {
         self.state.with(|state| state.room)
-    }
-
-    /// Bytes that are in it.
-    pub(crate) fn held(&self) -> usize {
-        self.state.with(|state| state.bytes.len())
     }
 
     /// Has it hold so many bytes, in pages whose number is a power of two; gives how many.
@@ -70,6 +65,7 @@ impl Pipe {
             if state.bytes.len() > room {
                 return Err(EBUSY);
             }
+            state.bytes.reserve(room)?;
             state.room = room;
             Ok(room)
         })?;
@@ -94,11 +90,7 @@ impl Pipe {
 
     /// What it holds behind the first so many bytes, as much as fits, which stays there; how much.
     pub(crate) fn look(&self, skipped: usize, to: &mut [u8]) -> usize {
-        self.state.with(|state| {
-            let count = to.len().min(state.bytes.len().saturating_sub(skipped));
-            state.bytes.iter().skip(skipped).zip(&mut to[..count]).for_each(|(byte, place)| *place = *byte);
-            count
-        })
+        self.state.with(|state| state.bytes.look(skipped, to))
     }
 
     /// One end is opened, or closed.
@@ -122,12 +114,8 @@ impl Pipe {
     /// Takes what there is, as much as fits: `Some(0)` at the end, `None` if one has to wait.
     pub(crate) fn take(&self, to: &mut [u8]) -> Option<usize> {
         let taken = self.state.with(|state| {
-            let count = to.len().min(state.bytes.len());
-            if count == 0 && state.writers > 0 {
-                return None;
-            }
-            state.bytes.drain(..count).zip(to.iter_mut()).for_each(|(byte, place)| *place = byte);
-            Some(count)
+            let count = state.bytes.take(to);
+            (count > 0 || state.writers == 0).then_some(count)
         });
         if taken.is_some_and(|count| count > 0) {
             self.waiters.wake_all();
@@ -146,16 +134,7 @@ impl Pipe {
             if room < least {
                 return None;
             }
-            let count = room.min(from.len());
-            // As a free block, not as pages.
-            if state.bytes.try_reserve(count).is_err() {
-                return Some(Some(0));
-            }
-            // The comparison leaves the compiler no way to a queue that grows.
-            if count <= state.bytes.capacity().wrapping_sub(state.bytes.len()) {
-                state.bytes.extend(&from[..count]);
-            }
-            Some(Some(count))
+            Some(Some(state.bytes.add(&from[..room.min(from.len())], least)))
         });
         if let Some(Some(1..)) = put {
             self.waiters.wake_all();

@@ -1,14 +1,13 @@
-//! A text that is made when it is opened: in parts, so that no text needs a large block, and no more of it than there is memory to spare.
+//! A text that is made when it is opened: in parts, so that no text needs a large block.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
 use crate::fallible::List;
-use crate::memory::frames;
 
 /// Bytes of a part.
-const PART: usize = 32 << 10;
+const PART: usize = 4 << 10;
 
 /// A text.
 #[derive(Default)]
@@ -51,8 +50,7 @@ impl Text {
     pub(crate) fn push(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() && !self.is_cut {
             if self.parts.last().is_none_or(|part| part.len() == PART) {
-                // While a part grows, it is there twice.
-                self.is_cut = !frames::has_spare(2 * PART as u64) || self.parts.try_push(Vec::new()).is_err();
+                self.is_cut = self.parts.try_push(Vec::new()).is_err();
                 continue;
             }
             let Some(part) = self.parts.last_mut() else { return };

@@ -8,9 +8,8 @@ use spin::Once;
 
 use super::inode::{Body, Folder, Inode, S_IFLNK};
 use crate::fallible::{Arc, List, Weak, try_format, try_text};
-use crate::memory::frames;
 use crate::process::errno::{
-    EBUSY, EEXIST, EINVAL, EISDIR, ELOOP, ENAMETOOLONG, ENOENT, ENOMEM, ENOSPC, ENOTDIR, ENOTEMPTY, EROFS, Errno,
+    EBUSY, EEXIST, EINVAL, EISDIR, ELOOP, ENAMETOOLONG, ENOENT, ENOMEM, ENOTDIR, ENOTEMPTY, EROFS, Errno,
 };
 use crate::threads::mutex::Mutex;
 
@@ -19,8 +18,6 @@ const LONGEST_NAME: usize = 255;
 const MOST_LINKS: usize = 40;
 /// Bytes of a path with the zero behind it (PATH_MAX).
 const LONGEST_PATH: usize = 4096;
-/// Bytes of the heap that a file and its name may take.
-const ROOM_FOR_NAME: u64 = 16 << 10;
 
 static ROOT: Once<Arc<Inode>> = Once::new();
 /// Had by whoever changes names, or follows folders upwards: what was looked at stays so until it has been acted on. Who walks down has no
@@ -192,9 +189,6 @@ impl Place {
             return Err(EISDIR);
         }
         self.check_there()?;
-        if !frames::has_spare(ROOM_FOR_NAME) {
-            return Err(ENOSPC);
-        }
         let name = try_text(&self.name)?;
         inside(&self.folder)?.with(|folder| folder.names.insert(name, inode.clone()))?;
         if let Body::Folder(_) = inode.body {

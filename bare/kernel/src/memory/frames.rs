@@ -15,7 +15,12 @@ use crate::facts::{facts, page_size};
 use crate::fallible::List;
 use crate::memory::{folios, pages, ranges};
 
-/// Pages that only the kernel itself may still take: what it needs to go on when programs have taken the rest.
+/// Bytes that stay free where a fault takes a page: what the kernel needs to go on when programs have taken the rest.
+///
+/// ```text
+///   free   all ── calls: content of files, large lists ── 2 kept ── faults, tables ── kept ── small lists ── kept / 2 ── who ends ── 0
+/// ```
+/// A call that finds no memory fails. A fault cannot: for it a process ends. So calls find none first.
 const KEPT_BYTES: u64 = 8 << 20;
 /// The same in parts of all memory, where that is less.
 const KEPT_PART: u64 = 16;
@@ -88,9 +93,12 @@ pub(crate) fn has_room(count: u64) -> bool {
     free >= KEPT.load(Ordering::Relaxed) + count * page_size().size_bytes()
 }
 
-/// Whether the kernel has so many bytes for itself.
-pub(crate) fn has_spare(bytes: u64) -> bool {
-    pages::with_pages(|pages| pages.free_bytes()) >= bytes + KEPT.load(Ordering::Relaxed) / 2
+/// Bytes that stay free where the heap takes so many for the thread that runs, which does not end.
+pub(crate) fn left_by_heap(bytes: u64) -> u64 {
+    /// As much as a program has with most calls, however large what it passes.
+    const FEW: u64 = 32 << 10;
+    let kept = KEPT.load(Ordering::Relaxed);
+    if bytes > FEW { 2 * kept } else { kept / 2 }
 }
 
 /// All pages that the linear map covers.
@@ -98,9 +106,13 @@ pub(crate) fn all_pages() -> u64 {
     ranges::mapped_bytes() >> page_size().shift()
 }
 
-/// A page, whatever it holds, that one has.
+/// A page, whatever it holds, that one has: for a fault.
 pub(crate) fn take() -> Option<PhysAddr> {
-    let frame = pages::allocate_page_leaving(KEPT.load(Ordering::Relaxed))?;
+    take_leaving(KEPT.load(Ordering::Relaxed))
+}
+
+fn take_leaving(bytes: u64) -> Option<PhysAddr> {
+    let frame = pages::allocate_page_leaving(bytes)?;
     hold(frame);
     TAKEN.fetch_add(1, Ordering::Relaxed);
     Some(frame)
@@ -269,11 +281,19 @@ pub(crate) fn make_fetchable(frame: PhysAddr) {
 pub(crate) struct Frame(pub(crate) PhysAddr);
 
 impl Frame {
-    /// A page of zeros.
+    /// A page of zeros, for a fault.
     pub(crate) fn zeroed() -> Option<Self> {
-        let frame = take()?;
+        take().map(Self::of_zeros)
+    }
+
+    /// A page of zeros, for a call, which fails without one.
+    pub(crate) fn zeroed_for_call() -> Option<Self> {
+        take_leaving(2 * KEPT.load(Ordering::Relaxed)).map(Self::of_zeros)
+    }
+
+    fn of_zeros(frame: PhysAddr) -> Self {
         zero(frame);
-        Some(Self(frame))
+        Self(frame)
     }
 }
 

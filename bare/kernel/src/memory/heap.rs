@@ -13,7 +13,8 @@ use hardware::lock::Lock;
 use vmsa::PhysAddr;
 
 use crate::facts::{facts, page_size};
-use crate::memory::{failing, pages};
+use crate::memory::{failing, frames, pages};
+use crate::threads::dispatcher;
 
 /// log2 of the smallest object, and how many sizes there are, each twice the one before.
 const SMALLEST: u32 = 5;
@@ -93,8 +94,10 @@ fn order(shift: u32) -> usize {
 }
 
 fn take_pages(order: usize) -> Option<*mut u8> {
-    let block = pages::allocate(order)?;
-    BYTES.fetch_add(page_size().size_bytes() << order, Ordering::Relaxed);
+    let bytes = page_size().size_bytes() << order;
+    let left = if dispatcher::runs_a_thread() { frames::left_by_heap(bytes) } else { 0 };
+    let block = pages::allocate_leaving(order, left)?;
+    BYTES.fetch_add(bytes, Ordering::Relaxed);
     Some(facts().linear.address(block).bits() as *mut u8)
 }
 

@@ -49,6 +49,10 @@ impl<T> Lock<T> for SpaceLock<T> {
     fn with_part<R>(&self, part: usize, body: impl FnOnce(&T) -> R) -> R {
         self.0.with_part(part, body)
     }
+
+    fn try_with<R>(&self, body: impl FnOnce(&T) -> R) -> Option<R> {
+        self.0.try_with(body)
+    }
 }
 
 impl<G: Granule> Frames for Programs<G> {
@@ -114,9 +118,6 @@ impl<G: Granule> Frames for Programs<G> {
 
 /// Memory that processes share, promised to them for as long as it is there or not.
 pub(crate) fn shared_memory(pages: u64, is_promised: bool) -> Option<Mapped> {
-    if !frames::has_spare(4096) {
-        return None;
-    }
     let inode = Inode::regular(0o777).ok()?;
     if let Body::Regular(content) = &inode.body {
         content.resize(pages << page_size().shift()).ok()?;
@@ -139,10 +140,6 @@ impl<G: Granule> Embedder for Programs<G> {
 
     fn shared_memory(&self, pages: u64) -> Option<Mapped> {
         shared_memory(pages, true)
-    }
-
-    fn has_heap(&self, bytes: usize) -> bool {
-        frames::has_spare(bytes as u64)
     }
 
     fn folio_orders(&self, is_advised: bool) -> u32 {

@@ -9,7 +9,7 @@
 use kerncore::countdown::Countdown;
 
 use super::signals::{Info, SI_TIMER, Signal};
-use super::table;
+use super::{numbers, table};
 use crate::clock::{self, monotonic_nanoseconds, real_nanoseconds};
 
 /// Which alarm of a process.
@@ -58,7 +58,7 @@ impl Clock {
             Self::Monotonic => Some(monotonic_nanoseconds()),
             Self::Real => Some(real_nanoseconds()),
             Self::Process(number) => table::find(number).ok().map(|process| process.nanoseconds()),
-            Self::Thread(number) => table::find_thread(number).ok().map(|one| clock::nanoseconds(one.spent().ticks)),
+            Self::Thread(number) => numbers::find_thread(number).ok().map(|one| clock::nanoseconds(one.spent().ticks)),
         }
     }
 }

@@ -7,11 +7,11 @@ use alloc::vec::Vec;
 use hardware::user;
 use userspace::{AreaFlags, Fault, Kind};
 
-use super::errno::{E2BIG, EFAULT, EINTR, EINVAL, ENAMETOOLONG, ENOMEM, Errno};
+use super::errno::{E2BIG, EFAULT, EINTR, EINVAL, ENAMETOOLONG, Errno};
 use super::pressure;
 use crate::facts::page_size;
 use crate::fallible::List;
-use crate::memory::{failing, frames};
+use crate::memory::failing;
 use crate::threads::dispatcher;
 use crate::threads::thread::current;
 
@@ -240,11 +240,6 @@ pub(crate) fn read_texts(from: u64, longest: usize, room: usize) -> Result<Vec<V
         }
         if !dispatcher::goes_on() {
             return Err(EINTR);
-        }
-        // Words may be short, and each takes an allocation of its own; the next may be as long as any.
-        let bytes = room - left + longest + (texts.len() + 1) * 2 * (size_of::<Vec<u8>>() + 32);
-        if !frames::has_spare(2 * bytes as u64) {
-            return Err(ENOMEM);
         }
         let text = read_bytes(text, longest)?.filter(|text| text.len() < longest).ok_or(E2BIG)?;
         left = left.checked_sub(text.len() + 9).ok_or(E2BIG)?;

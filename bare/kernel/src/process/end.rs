@@ -10,7 +10,7 @@ use super::errno::Errno;
 use super::futex::Place;
 use super::signals::{Info, SA_NOCLDWAIT, SIGCHLD, SIGKILL, Signal};
 use super::table::{self, INIT, Process};
-use super::{alarms, copies, family, futex, ownership, space, stops};
+use super::{alarms, copies, family, futex, numbers, ownership, pressure, space, stops};
 use crate::threads::dispatcher;
 use crate::threads::thread::{Thread, current};
 
@@ -40,6 +40,7 @@ pub(super) fn end_thread() {
         life.spent += thread.spent();
         life.threads.is_empty()
     });
+    numbers::leave_thread(thread.number());
     ownership::leave(&thread);
     if is_last {
         end_process(&process);
@@ -97,6 +98,7 @@ fn end_process(process: &Arc<Process>) {
     if let Some(space) = space.filter(|space| !table::all().any(|other| other.has_space(space))) {
         space.clear();
     }
+    pressure::tell();
     process.image.with(|image| image.file = None);
     alarms::delete_all(process.number, false);
     process.is_borrowing.store(false, Ordering::Release);

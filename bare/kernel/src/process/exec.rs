@@ -16,7 +16,7 @@ use super::image::{Image, Places};
 use super::signal_frame::TRAMPOLINE;
 use super::signals::{Action, SIGCHLD, SIGKILL, Stack};
 use super::space::{self, Space};
-use super::{alarms, copies, rseq};
+use super::{alarms, copies, numbers, rseq};
 use crate::cpus::capabilities;
 use crate::facts::page_size;
 use crate::files::device::fill_randomly;
@@ -85,6 +85,7 @@ pub(crate) fn run(thread: &Arc<Thread>, folder: &Arc<Inode>, wanted: Wanted, fra
     let bias = map(&*space, &found)?;
     // From here on there is no way back.
     process.go_on_alone(thread)?;
+    numbers::leave_thread(thread.number());
     thread.set_number(process.number);
     let before = process.space.with(|slot| slot.replace(space.clone()));
     drop(space::enter(space.clone()));

@@ -19,13 +19,14 @@ use super::table::{self, New, Process};
 use super::task::Task;
 use super::users::Users;
 use super::wishes::Wishes;
-use super::{alarms, atomics, calls, end, last, run, space};
+use super::{alarms, atomics, calls, end, last, numbers, run, space};
 use crate::cpus;
 use crate::facts::facts;
 use crate::fallible::{Arc, List, try_box, try_format, try_text};
+use crate::files::descriptors::{Descriptor, Descriptors, Table};
 use crate::files::device::Device;
 use crate::files::inode::{Body, Inode};
-use crate::files::open::{Descriptor, Descriptors, File, O_RDWR, Table};
+use crate::files::open::{File, O_RDWR};
 use crate::files::{tree, unpack};
 use crate::memory::ledger::Ledger;
 use crate::memory::mapped::Path;
@@ -150,7 +151,7 @@ fn begin(wanted: Wanted) -> Result<(), Errno> {
         files.set(number, descriptor)?;
     }
     let new = New {
-        number: table::new_number(),
+        number: numbers::new_number(),
         space,
         files: Table::new(files)?,
         folder: Arc::try_new(Lock::new(tree::root()))?,

@@ -15,7 +15,8 @@ use userspace::Map;
 use super::copies;
 use super::errno::{Answer, EAGAIN, EDEADLK, ENOMEM, EPERM, ERESTART_ALWAYS, ESRCH, ETIMEDOUT, Errno};
 use super::futex::{self, Key, Place};
-use super::table::{self, Process};
+use super::numbers;
+use super::table::Process;
 use crate::fallible::{Arc, NoMemory};
 use crate::threads::thread::{Leaving, Thread, current};
 use crate::threads::{dispatcher, queue};
@@ -172,7 +173,7 @@ fn try_lock(key: Key, address: u64, waiter: &Arc<Waiter>, waits: bool) -> Result
     if owner == own {
         return Ok(Attempt::Refused(EDEADLK));
     }
-    let is_there = owner == 0 || table::find_thread(owner).is_ok();
+    let is_there = owner == 0 || numbers::find_thread(owner).is_ok();
     let attempt = TABLE.with(|table| {
         if ENDS.load(Ordering::Acquire) != ends {
             return Attempt::Again;

@@ -3,7 +3,7 @@
 use crate::fallible::Arc;
 
 use super::errno::{EAGAIN, Errno};
-use super::signals::{Info, Pending, Signal};
+use super::signals::{Info, Pending, SIGKILL, Signal};
 use super::table::{INIT, Process, wake};
 use super::{resources, stops};
 use crate::threads::thread::Thread;
@@ -11,6 +11,10 @@ use crate::threads::thread::Thread;
 impl Process {
     /// Sends it a signal.
     pub(crate) fn send(&self, signal: Signal, info: Info) {
+        // It ends by the first SIGKILL, for which its threads are awake, however many.
+        if self.is_ending() || self.pending.set() & SIGKILL.bit() != 0 {
+            return;
+        }
         // What is masked may be waited for, or get a handler before it is taken.
         let is_masked = self.first_thread().is_some_and(|thread| thread.task().mask() & signal.bit() != 0);
         if stops::when_sent(self, signal, is_masked) {

@@ -18,8 +18,8 @@ use super::space::Space;
 use super::spent::Spent;
 use super::users::Users;
 use super::wishes::Wishes;
+use crate::files::descriptors::{Files, Table};
 use crate::files::inode::Inode;
-use crate::files::open::{Files, Table};
 use crate::threads::thread::Thread;
 use crate::threads::waiters::{Waiters, wait};
 use crate::threads::{dispatcher, queue};
@@ -82,37 +82,11 @@ pub(crate) struct Process {
 }
 
 static ALL: Lock<Map<i32, Arc<Process>>> = Lock::new(Map::new());
-static NEXT: AtomicI32 = AtomicI32::new(1);
 /// Processes that were ever begun.
 static BEGUN: AtomicU64 = AtomicU64::new(0);
 
 /// The number of the first process.
 pub(crate) const INIT: i32 = 1;
-/// The most processes and threads.
-const MOST: i32 = 1 << 22;
-
-/// A number that no process or thread has.
-pub(crate) fn new_number() -> i32 {
-    loop {
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        if number >= MOST {
-            NEXT.store(300, Ordering::Relaxed);
-            continue;
-        }
-        let is_taken = |process: &Arc<Process>| {
-            process.number == number
-                || process.life.with(|life| {
-                    life.threads.iter().any(|one| one.number() == number)
-                        || life.group == number
-                        || life.session == number
-                })
-        };
-        if !all().any(|process| is_taken(&process)) {
-            return number;
-        }
-    }
-}
-
 /// All processes, those that are over but not waited for among them, in order of their numbers. Those that begin meanwhile may be among
 /// them.
 pub(crate) fn all() -> impl Iterator<Item = Arc<Process>> {
@@ -138,11 +112,6 @@ pub(crate) fn count() -> usize {
 #[inline(never)]
 pub(crate) fn find(number: i32) -> Result<Arc<Process>, Errno> {
     ALL.with(|all| all.get(&number).cloned()).ok_or(ESRCH)
-}
-
-/// The thread of this number.
-pub(crate) fn find_thread(number: i32) -> Result<Arc<Thread>, Errno> {
-    all().find_map(|process| process.thread(number)).ok_or(ESRCH)
 }
 
 /// Gives back what the table has of the heap, if there is no process any more.

@@ -54,6 +54,7 @@ pub(crate) trait Space: Send + Sync {
     fn areas_from(&self, start: u64, sink: &mut dyn FnMut(&Area<Mapped>) -> ControlFlow<()>);
     fn clear(&self);
     fn usage(&self) -> Usage;
+    fn resident(&self) -> Option<u64>;
     fn heap(&self) -> Range<u64>;
     fn context(&self) -> &Context;
     /// The value of TTBR0_EL1 under this ASID.
@@ -200,6 +201,10 @@ impl<G: Granule + Send + Sync> Space for Of<G> {
 
     fn usage(&self) -> Usage {
         self.space.usage()
+    }
+
+    fn resident(&self) -> Option<u64> {
+        self.space.resident()
     }
 
     fn heap(&self) -> Range<u64> {

@@ -11,8 +11,9 @@ use super::{Call, Row};
 use crate::facts::page_size;
 use crate::memory::frames;
 use crate::process::errno::*;
+use crate::process::numbers;
 use crate::process::signals::{Action, SIGNALS, Stack};
-use crate::process::table::{self, New, Process};
+use crate::process::table::{New, Process};
 use crate::process::task::Task;
 use crate::process::{copies, family};
 use crate::threads::thread::current;
@@ -116,7 +117,7 @@ fn begin_child(call: &mut Call, wanted: &Wanted) -> Answer {
         return Err(ENOMEM);
     }
     let parent = call.process().clone();
-    let number = table::new_number();
+    let number = numbers::new_number();
     let process = if is_thread { parent.clone() } else { child(call, number, flags, end_signal)? };
     let task = Task::new(&process, call.thread.task().mask());
     task.fault.set(call.thread.task().fault.get());
@@ -137,14 +138,13 @@ fn begin_child(call: &mut Call, wanted: &Wanted) -> Answer {
     } else {
         task.signal_stack.set(Stack::NONE);
     }
-    let mut frame = *call.frame;
+    let (mut frame, body) = (*call.frame, call.body);
     frame.registers[0] = 0;
     if stack != 0 {
         frame.stack_pointer = stack;
     }
     let pointer = if flags & CLONE_SETTLS != 0 { thread_pointer } else { user::read_thread_pointer() };
     let sets = if flags & CLONE_CHILD_SETTID != 0 { child_number } else { 0 };
-    let body = call.body;
     let give_up = || {
         if !is_thread {
             process.forget();
@@ -159,7 +159,8 @@ fn begin_child(call: &mut Call, wanted: &Wanted) -> Answer {
         if flags & CLONE_PARENT_SETTID != 0 { copies::write_half(parent_number, number as u32) } else { Ok(()) };
     let _ = written;
     process.life.with(|life| life.threads.try_push(thread.clone())).map_err(|_| give_up())?;
-    if queue::add(thread).is_err() {
+    if numbers::enter_thread(&process, number).is_err() || queue::add(thread).is_err() {
+        numbers::leave_thread(number);
         process.life.with(|life| life.threads.retain(|one| one.number() != number));
         return Err(give_up());
     }

@@ -2,8 +2,9 @@
 
 use super::{Call, Row};
 use crate::files::counter::{Counter, MOST};
+use crate::files::descriptors::Descriptor;
 use crate::files::inode::{Body, Inode};
-use crate::files::open::{Descriptor, File, O_CLOEXEC, O_NONBLOCK, O_RDWR};
+use crate::files::open::{File, O_CLOEXEC, O_NONBLOCK, O_RDWR};
 use crate::memory::mapped::Path;
 use crate::process::copies;
 use crate::process::errno::*;

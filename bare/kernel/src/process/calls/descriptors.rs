@@ -1,11 +1,12 @@
 //! Descriptors: opening, closing, duplicating, and what is set on them.
 
-use crate::fallible::{Arc, try_format};
+use crate::fallible::Arc;
 use core::sync::atomic::Ordering;
 
 use super::input::{file, used};
 use super::paths::start;
 use super::{Call, Row};
+use crate::files::descriptors::Descriptor;
 use crate::files::device::Device;
 use crate::files::inode::{Body, Inode, S_IFLNK, Writing};
 use crate::files::open::*;
@@ -27,7 +28,7 @@ pub(super) const CALLS: &[Row] = &[
     (47, "fallocate", fallocate),
     (56, "openat", openat),
     (57, "close", close),
-    (59, "pipe2", pipe2),
+    (59, "pipe2", super::piping::pipe2),
     (81, "sync", nothing),
     (82, "fsync", fsync),
     (83, "fdatasync", fsync),
@@ -89,13 +90,20 @@ fn openat(call: &mut Call) -> Answer {
     if path.is_empty() {
         return Err(ENOENT);
     }
-    // What is opened gets a number: where there is none left nothing is made or emptied.
-    call.process().files.with(|files| files.free(0))?;
-    let from = start(call, folder, &path)?;
+    // Before anything is made or emptied: nobody else gets this number.
+    let number = call.process().files.with(|files| files.keep(0))?;
+    let file = open_path(call, folder, &path, (flags, mode));
+    let opened = file.map(|file| Descriptor { file, closes_on_exec: flags & O_CLOEXEC != 0 });
+    call.process().files.with(|files| files.settle(number, opened))
+}
+
+/// Opens what a path names, and makes it where that is asked for.
+fn open_path(call: &Call, folder: u64, path: &str, (flags, mode): (u32, u64)) -> Result<Arc<File>, Errno> {
+    let from = start(call, folder, path)?;
     let follows = flags & O_NOFOLLOW == 0 && flags & (O_CREAT | O_EXCL) != O_CREAT | O_EXCL;
     let mode = mode as u32 & !call.process().umask.load(Ordering::Relaxed);
     let ((inode, writing), place) = loop {
-        let place = crate::files::tree::walk(&from, &path, follows)?;
+        let place = crate::files::tree::walk(&from, path, follows)?;
         match open(&place, flags, mode) {
             // Another has made it since the walk: it is opened.
             Err(EEXIST) if flags & O_EXCL == 0 => {}
@@ -105,12 +113,10 @@ fn openat(call: &mut Call) -> Answer {
     let full = Path::new(place.path(&inode)?)?;
     let kept = flags & !(O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_DIRECTORY);
     let large = if flags & O_PATH == 0 { O_LARGEFILE } else { 0 };
-    let file = match &inode.clone().body {
-        Body::Pipe(pipe) if flags & O_PATH == 0 => open_fifo(pipe, || File::new(inode, kept | large, full), flags)?,
-        _ => File::opened(inode, kept | large, full, writing.filter(|_| flags & O_ACCMODE != 0))?,
-    };
-    let closes_on_exec = flags & O_CLOEXEC != 0;
-    call.process().files.with(|files| files.add(0, Descriptor { file, closes_on_exec }))
+    match &inode.clone().body {
+        Body::Pipe(pipe) if flags & O_PATH == 0 => open_fifo(pipe, || File::new(inode, kept | large, full), flags),
+        _ => Ok(File::opened(inode, kept | large, full, writing.filter(|_| flags & O_ACCMODE != 0))?),
+    }
 }
 
 /// Opens a pipe by its name: who reads waits for who writes, and the other way round, be it that the other has gone again.
@@ -362,34 +368,4 @@ fn fallocate(call: &mut Call) -> Answer {
         (Body::Folder(_), _) => Err(EISDIR),
         _ => Err(EOPNOTSUPP),
     }
-}
-
-fn pipe2(call: &mut Call) -> Answer {
-    let [to, flags, ..] = call.arguments;
-    let flags = flags as u32;
-    // Packets (O_DIRECT) are not there.
-    if flags & !(O_CLOEXEC | O_NONBLOCK) != 0 {
-        return Err(EINVAL);
-    }
-    let inode = Inode::new(Body::Pipe(Pipe::new(false)), 0o600)?;
-    let path = Path::new(try_format!("pipe:[{}]", inode.number)?)?;
-    let (kept, closes_on_exec) = (flags & O_NONBLOCK, flags & O_CLOEXEC != 0);
-    let ends = [File::new(inode.clone(), kept, path.clone())?, File::new(inode.clone(), kept | O_WRONLY, path)?];
-    let mut numbers = [None; 2];
-    let given = ends.into_iter().zip(&mut numbers).try_for_each(|(file, number)| {
-        let given = call.process().files.with(|files| files.add(0, Descriptor { file, closes_on_exec }));
-        given.map(|given| *number = Some(given))
-    });
-    let written = given.and_then(|()| copies::places(to, 4, numbers.len())).and_then(|places| {
-        places.zip(numbers.iter().flatten()).try_for_each(|(at, number)| copies::write_half(at, *number as u32))
-    });
-    if written.is_err() {
-        for number in numbers.into_iter().flatten() {
-            // Another thread may have closed it, and opened something else.
-            let is_own =
-                |files: &Descriptors| files.get(number).is_ok_and(|found| Arc::ptr_eq(&found.file.inode, &inode));
-            drop(call.process().files.with(|files| is_own(files).then(|| files.take(number))));
-        }
-    }
-    written.map(|()| 0)
 }

@@ -5,8 +5,9 @@ use core::ops::RangeInclusive;
 
 use super::Call;
 use super::input::used;
+use crate::files::descriptors::Descriptor;
 use crate::files::locks::{self, Held, Kind, LAST, Owner};
-use crate::files::open::{Descriptor, File};
+use crate::files::open::File;
 use crate::process::copies;
 use crate::process::errno::*;
 

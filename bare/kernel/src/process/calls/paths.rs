@@ -78,7 +78,7 @@ fn mknodat(call: &mut Call) -> Answer {
     let permissions = mode & !call.process().umask.load(Ordering::Relaxed);
     let inode = match mode & S_IFMT {
         0 | S_IFREG => Inode::regular(permissions)?,
-        S_IFIFO => Inode::new(Body::Pipe(Pipe::new(true)), permissions)?,
+        S_IFIFO => Inode::new(Body::Pipe(Pipe::new(true)?), permissions)?,
         S_IFCHR => {
             call.check_root()?;
             let number = ((device >> 8 & 0xfff) as u32, (device & 0xff) as u32);

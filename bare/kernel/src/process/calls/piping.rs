@@ -3,16 +3,16 @@
 
 use super::Call;
 use super::amounts::PART;
-use crate::files::open::{File, O_NONBLOCK};
+use crate::fallible::{Arc, try_format};
+use crate::files::descriptors::Descriptor;
+use crate::files::inode::{Body, Inode};
+use crate::files::open::{File, O_CLOEXEC, O_NONBLOCK, O_WRONLY};
 use crate::files::pipe::Pipe;
-use crate::memory::frames;
+use crate::memory::mapped::Path;
 use crate::process::copies;
 use crate::process::errno::*;
 use crate::process::signals::{Info, SIGPIPE};
 use crate::threads::waiters::wait;
-
-/// Bytes of the heap that others may want while a pipe grows.
-const ROOM: u64 = 64 << 10;
 
 /// Runs `body` alone with a pipe that has something, or comes to its end: waits for that, if it `waits`.
 pub(super) fn with_source(pipe: &Pipe, waits: bool, mut body: impl FnMut() -> Answer) -> Answer {
@@ -125,10 +125,6 @@ fn put_parts(
 
 /// Puts in what there is room for, as one; who writes where nobody reads is told by SIGPIPE. For who has the turn.
 pub(super) fn put(call: &Call, pipe: &Pipe, from: &[u8]) -> Answer {
-    // What is in it is moved as it grows.
-    if !frames::has_spare(2 * (pipe.held() + PART) as u64 + ROOM) {
-        return Err(ENOMEM);
-    }
     match pipe.put(from) {
         None => Ok(0),
         Some(Some(0)) => Err(ENOMEM),
@@ -196,4 +192,45 @@ fn move_now(call: &Call, [source, target]: [&Pipe; 2], bytes: u64, moves: bool) 
         }
     }
     Ok(done)
+}
+
+/// Makes a pipe, whose ends get two numbers.
+pub(super) fn pipe2(call: &mut Call) -> Answer {
+    let [to, flags, ..] = call.arguments;
+    let flags = flags as u32;
+    // Packets (O_DIRECT) are not there.
+    if flags & !(O_CLOEXEC | O_NONBLOCK) != 0 {
+        return Err(EINVAL);
+    }
+    let files = &call.process().files;
+    let first = files.with(|files| files.keep(0))?;
+    let second = files.with(|files| files.keep(0)).inspect_err(|error| let_go(call, first, *error))?;
+    // Nobody can close what is not there until the program knows of it.
+    let made = ends(flags & O_NONBLOCK)
+        .and_then(|ends| copies::write_words(to, &[first as u64 | (second as u64) << 32]).map(|()| ends));
+    match made {
+        Ok(ends) => {
+            for (number, file) in [first, second].into_iter().zip(ends) {
+                let descriptor = Descriptor { file, closes_on_exec: flags & O_CLOEXEC != 0 };
+                files.with(|files| files.settle(number, Ok(descriptor)))?;
+            }
+            Ok(0)
+        }
+        Err(error) => {
+            [first, second].into_iter().for_each(|number| let_go(call, number, error));
+            Err(error)
+        }
+    }
+}
+
+/// Lets go of a number that was kept for what could not be opened.
+fn let_go(call: &Call, number: usize, error: Errno) {
+    let _ = call.process().files.with(|files| files.settle(number, Err(error)));
+}
+
+/// The ends of a new pipe.
+fn ends(flags: u32) -> Result<[Arc<File>; 2], Errno> {
+    let inode = Inode::new(Body::Pipe(Pipe::new(false)?), 0o600)?;
+    let path = Path::new(try_format!("pipe:[{}]", inode.number)?)?;
+    Ok([File::new(inode.clone(), flags, path.clone())?, File::new(inode, flags | O_WRONLY, path)?])
 }

@@ -9,8 +9,8 @@ use crate::cpus::walkers;
 use crate::process::copies;
 use crate::process::errno::*;
 use crate::process::resources;
-use crate::process::table;
 use crate::process::task::Schedule;
+use crate::process::{numbers, table};
 use crate::threads::dispatcher;
 use crate::threads::thread::Thread;
 
@@ -39,7 +39,7 @@ const LARGEST_PRIORITY: u64 = 99;
 fn named(call: &Call, number: u64) -> Result<Arc<Thread>, Errno> {
     match number as i32 {
         0 => Ok(call.thread.clone()),
-        number => table::find_thread(number),
+        number => numbers::find_thread(number),
     }
 }
 

@@ -8,7 +8,7 @@ use super::time::deadline;
 use super::{Call, NO_ANSWER, Row};
 use crate::process::errno::*;
 use crate::process::signals::{Action, Info, SA_KNOWN, SI_TKILL, SIGKILL, SIGSTOP, SS_ONSTACK, Signal};
-use crate::process::{alarms, copies, family, sending, signal_frame, table};
+use crate::process::{alarms, copies, family, numbers, sending, signal_frame, table};
 use crate::threads::waiters::{Interrupted, wait};
 
 pub(super) const CALLS: &[Row] = &[
@@ -47,7 +47,7 @@ fn kill(call: &mut Call) -> Answer {
     let group = match number as i32 {
         number if number > 0 => {
             // A thread's number means its process.
-            let of_thread = |_| table::find_thread(number).map(|thread| thread.task().process.clone());
+            let of_thread = |_| numbers::find_thread(number).map(|thread| thread.task().process.clone());
             let process = table::find(number).or_else(of_thread)?;
             check(call, &process)?;
             if let Some(signal) = signal {
@@ -79,7 +79,7 @@ fn kill(call: &mut Call) -> Answer {
 
 fn send_to_thread(call: &Call, number: u64, which: u64, process: Option<u64>, info: Option<Info>) -> Answer {
     let signal = signal(which)?;
-    let thread = table::find_thread(number as i32)?;
+    let thread = numbers::find_thread(number as i32)?;
     if process.is_some_and(|process| thread.task().process.number != process as i32) {
         return Err(ESRCH);
     }

@@ -9,7 +9,7 @@ use crate::cpus::calls;
 use crate::fallible::List;
 use crate::process::errno::*;
 use crate::process::futex::Place;
-use crate::process::{copies, futex, ownership, table};
+use crate::process::{copies, futex, numbers, ownership};
 use crate::threads::thread::try_current;
 
 pub(super) const CALLS: &[Row] = &[
@@ -40,7 +40,7 @@ fn get_robust_list(call: &mut Call) -> Answer {
     let [number, head, bytes, ..] = call.arguments;
     let thread = match number as i32 {
         0 => call.thread.clone(),
-        number => table::find_thread(number)?,
+        number => numbers::find_thread(number)?,
     };
     copies::write_words(bytes, &[24])?;
     copies::write_words(head, &[thread.task().robust_list.load(Ordering::Relaxed)]).map(|()| 0)

@@ -121,7 +121,7 @@ fn head(call: &Call) -> Result<bool, Errno> {
     match number {
         ..0 => Err(EINVAL),
         0 => Ok(version != VERSIONS[0]),
-        number => crate::process::table::find_thread(number).map(|_| version != VERSIONS[0]),
+        number => crate::process::numbers::find_thread(number).map(|_| version != VERSIONS[0]),
     }
 }
 

@@ -11,7 +11,6 @@ use crate::clock::nanoseconds;
 use crate::files::counter::MOST as MOST_COUNTED;
 use crate::files::inode::Body;
 use crate::files::open::{File, O_PATH};
-use crate::memory::frames;
 use crate::process::copies;
 use crate::process::errno::*;
 use crate::threads::waiters::{Interrupted, Waiters, wait};
@@ -162,11 +161,6 @@ fn pselect6(call: &mut Call) -> Answer {
         for word in 0..words {
             let [bits] = copies::read_words(set + 8 * word)?;
             let bits = if count - 64 * word < 64 { bits & ((1 << (count % 64)) - 1) } else { bits };
-            // What is looked for, whom to wait for and what is found take as much again.
-            let is_room = frames::has_spare(64 * (wanted.len() as u64 + 64));
-            if !is_room || asked.try_reserve(1).is_err() || wanted.try_reserve(64).is_err() {
-                return Err(ENOMEM);
-            }
             asked.try_push(bits)?;
             for bit in ones(bits) {
                 wanted.try_push((Some(find(call, word * 64 + bit).ok_or(EBADF)?), events))?;
