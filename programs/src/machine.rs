@@ -16,6 +16,13 @@ pub fn call(number: libc::c_long, arguments: &[u64]) -> Answer {
     }
 }
 
+/// Has allocation `count` from here on fail in the kernel, be it of the heap or of pages, or none for 0; how many were left of what was asked
+/// for before. Nothing if the kernel does not know of it: ours alone does.
+pub fn fail_allocation(count: u64) -> Option<u64> {
+    const FAIL_ALLOCATION: u64 = 0x5645_4c46;
+    call(libc::SYS_prctl, &[FAIL_ALLOCATION, count, 0, 0, 0]).ok()
+}
+
 /// Bytes of a page.
 pub fn page() -> u64 {
     // SAFETY: it asks, and changes nothing.

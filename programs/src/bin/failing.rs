@@ -3,20 +3,13 @@
 use libc::*;
 use programs::child::wait;
 use programs::errno::{Answer, Errno};
-use programs::machine::{exit, fork};
+use programs::machine::{exit, fail_allocation as fail, fork};
 use programs::timers::{BY_SIGNAL, bit, event, mask};
 use programs::{call, map, page};
 
-/// The `prctl` that asks for it.
-const FAIL_ALLOCATION: u64 = 0x5645_4c46;
 /// More allocations than any call makes here.
 const MOST: u64 = 3000;
 const HERE: u64 = AT_FDCWD as u64;
-
-/// Has allocation `count` fail, or none; what was left, or nothing if the kernel does not know of it.
-fn fail(count: u64) -> Option<u64> {
-    call(SYS_prctl, &[FAIL_ALLOCATION, count, 0, 0, 0]).ok()
-}
 
 /// Makes calls again and again, each time with another allocation that fails. What is refused has to change nothing, so that in the end
 /// they come to what they come to.
@@ -57,12 +50,20 @@ fn close(number: u64) -> Answer {
 }
 
 fn main() {
+    if std::env::args().nth(1).as_deref() == Some("again") {
+        // Run by `execute`, with what was left.
+        let left = fail(0).unwrap_or(1);
+        exit(if left > 0 { 0 } else { ENOMEM });
+    }
     names();
     descriptors();
+    splices();
     memory();
+    blocks();
     signals();
     processes();
-    execute();
+    execute(c"/failing.none");
+    execute(c"/proc/self/exe");
     texts();
 }
 
@@ -185,6 +186,96 @@ fn memory() {
     assert!((start..start + bytes).step_by(page() as usize).all(|at| programs::peek(at) == 9), "what was there");
 }
 
+/// A pipe and a file for `body`, gone afterwards.
+fn with_pipe(body: impl FnOnce([u64; 2], u64) -> Answer) -> Answer {
+    let file = call(SYS_memfd_create, &[path(c"failing"), 0])?;
+    let mut ends = [0u32; 2];
+    let made = call(SYS_pipe2, &[ends.as_mut_ptr() as u64, O_NONBLOCK as u64]);
+    let ends = ends.map(u64::from);
+    let answer = made.and_then(|_| body(ends, file));
+    if made.is_ok() {
+        ends.into_iter().try_for_each(|end| close(end).map(drop))?;
+    }
+    close(file)?;
+    answer
+}
+
+/// Bytes between files and pipes, and holes.
+fn splices() {
+    let words = [7u8; 9000];
+    let parts = [[words.as_ptr() as u64, words.len() as u64]; 2];
+    every("vmsplice", || with_pipe(|ends, _| call(SYS_vmsplice, &[ends[1], parts.as_ptr() as u64, 2, 0])));
+    every("splice", || {
+        with_pipe(|ends, file| {
+            call(SYS_vmsplice, &[ends[1], parts.as_ptr() as u64, 2, 0])?;
+            call(SYS_splice, &[ends[0], 0, file, 0, 8000, 0])?;
+            let start = 0u64;
+            call(SYS_splice, &[file, &raw const start as u64, ends[1], 0, 5000, 0])
+        })
+    });
+    every("tee", || {
+        with_pipe(|from, _| {
+            with_pipe(|to, _| {
+                call(SYS_vmsplice, &[from[1], parts.as_ptr() as u64, 2, 0])?;
+                call(SYS_tee, &[from[0], to[1], 9000, 0])
+            })
+        })
+    });
+    every("sendfile", || {
+        with_pipe(|ends, file| {
+            call(SYS_pwrite64, &[file, words.as_ptr() as u64, words.len() as u64, 0])?;
+            let start = 0u64;
+            call(SYS_sendfile, &[ends[1], file, &raw const start as u64, 9000])
+        })
+    });
+    every("room of a pipe", || with_pipe(|ends, _| call(SYS_fcntl, &[ends[0], F_SETPIPE_SZ as u64, 1 << 24])));
+    every("fallocate", || {
+        with_pipe(|_, file| {
+            call(SYS_fallocate, &[file, 0, 0, 40 * page()])?;
+            let hole = (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE) as u64;
+            call(SYS_fallocate, &[file, hole, page(), 5 * page()])?;
+            let (from, to) = (0u64, 20 * page());
+            call(SYS_copy_file_range, &[file, &raw const from as u64, file, &raw const to as u64, 8000, 0])
+        })
+    });
+}
+
+/// Locks and advice, where leaves are as large as they come, and are split.
+fn blocks() {
+    const BYTES: u64 = 64 << 20;
+    let room = map(0, 2 * BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0).expect("room");
+    let (start, bytes) = (room.next_multiple_of(BYTES), (64 * page()).max(4 << 20));
+    map(start, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0).expect("memory");
+    programs::touch(start, bytes, 9);
+    let (inner, few) = (start + 3 * page(), 5 * page());
+    let again = |what: &str, there: (c_long, &[u64]), back: (c_long, &[u64])| {
+        every(what, || {
+            call(there.0, there.1)?;
+            undo(back.0, back.1)
+        });
+    };
+    again("mlock", (SYS_mlock, &[inner, few]), (SYS_munlock, &[inner, few]));
+    again("mlock2", (SYS_mlock2, &[inner, few, 1]), (SYS_munlock, &[inner, few]));
+    let both = (MCL_CURRENT | MCL_FUTURE) as u64;
+    again("mlockall", (SYS_mlockall, &[both]), (SYS_munlockall, &[]));
+    let writable = (PROT_READ | PROT_WRITE) as u64;
+    again("mprotect", (SYS_mprotect, &[inner, few, 1]), (SYS_mprotect, &[inner, few, writable]));
+    for (what, advice) in [("cold", MADV_COLD), ("no fork", MADV_DONTFORK), ("fork", MADV_DOFORK), ("pages", 15)] {
+        every(what, || call(SYS_madvise, &[inner, few, advice as u64]));
+    }
+    every("populate", || {
+        let fresh = map(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)?;
+        let read = call(SYS_madvise, &[fresh, bytes, MADV_POPULATE_READ as u64]);
+        let written = read.and_then(|_| call(SYS_madvise, &[fresh, bytes, MADV_POPULATE_WRITE as u64]));
+        undo(SYS_munmap, &[fresh, bytes])?;
+        written.map_err(|error| if error.0 == EFAULT { Errno(ENOMEM) } else { error })
+    });
+    forks("fork of blocks");
+    assert!((start..start + bytes).step_by(page() as usize).all(|at| programs::peek(at) == 9), "what was there");
+    every("a hole", || call(SYS_madvise, &[inner, few, MADV_DONTNEED as u64]));
+    every("a block's end", || call(SYS_munmap, &[start + bytes - page(), page()]));
+}
+
 /// Timers, and signals that wait.
 fn signals() {
     const SIGNAL: i32 = 40;
@@ -225,7 +316,17 @@ fn signals() {
 
 /// Children, and programs.
 fn processes() {
-    every("fork", || {
+    forks("fork");
+    every("groups", || {
+        let groups: Vec<u32> = (0..5000).collect();
+        call(SYS_setgroups, &[5000, groups.as_ptr() as u64])?;
+        undo(SYS_setgroups, &[0, 0])
+    });
+    every("name", || call(SYS_prctl, &[PR_SET_NAME as u64, path(c"failing")]));
+}
+
+fn forks(what: &str) {
+    every(what, || {
         // By the call itself: nothing of the library's comes in between.
         let child = call(SYS_clone, &[SIGCHLD as u64, 0, 0, 0, 0])?;
         if child == 0 {
@@ -236,30 +337,23 @@ fn processes() {
         left.map(fail);
         Ok(0)
     });
-    every("groups", || {
-        let groups = [1u32, 2, 3];
-        call(SYS_setgroups, &[3, groups.as_ptr() as u64])?;
-        undo(SYS_setgroups, &[0, 0])
-    });
-    every("name", || call(SYS_prctl, &[PR_SET_NAME as u64, path(c"failing")]));
 }
 
-/// A program that is not there, with arguments.
-fn execute() {
+/// A program, with arguments. Past the point of no return a process ends by what fails.
+fn execute(name: &'static std::ffi::CStr) {
     for count in 1..MOST {
         let child = fork().unwrap_or_else(|| {
             let is_known = fail(count).is_some();
             let arguments = [path(c"failing"), path(c"again"), 0];
-            let answer =
-                call(SYS_execve, &[path(c"/failing.none"), arguments.as_ptr() as u64, arguments.as_ptr() as u64]);
-            let refused = answer.expect_err("there is no such program").0;
+            let answer = call(SYS_execve, &[path(name), arguments.as_ptr() as u64, arguments.as_ptr() as u64]);
+            let refused = answer.expect_err("it does not come back").0;
             let left = fail(0).unwrap_or(1);
             exit(if !is_known || left > 0 { 0 } else { refused })
         });
-        match wait(child) >> 8 {
-            0 => return println!("execve: done"),
-            ENOMEM | ENOENT => {}
-            other => println!("execve: allocation {count} failed: {other}"),
+        match wait(child) {
+            0 => return println!("execve of {name:?}: done"),
+            status if [ENOMEM << 8, ENOENT << 8, SIGKILL].contains(&status) => {}
+            other => println!("execve of {name:?}: allocation {count} failed: {other:#x}"),
         }
     }
 }

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use libc::*;
-use programs::{Answer, call, tell};
+use programs::machine::fail_allocation;
+use programs::{Answer, Errno, call, tell};
 
 const OBJECT: &str = "/lib/modules/sample.o";
 const ROUNDS: u64 = 25;
@@ -25,6 +26,7 @@ fn main() {
     let is_loaded = (0..ROUNDS).all(|_| load(&object).is_ok() && unload().is_ok());
     println!("{ROUNDS} rounds: {is_loaded}");
     together(&object);
+    lacking(&file);
     grows();
     damaged(&object);
     tell("loaded after all", load(&object));
@@ -54,6 +56,18 @@ fn together(object: &[u8]) {
     });
     let rest = u64::from(unload().is_ok());
     println!("together: {}", loaded.into_inner() == unloaded.into_inner() + rest);
+}
+
+/// Each allocation fails once, and nothing is loaded then.
+fn lacking(file: &File) {
+    let attempts = (1..).map(|count| {
+        fail_allocation(count).expect("our kernel");
+        let loaded = call(SYS_finit_module, &[file.as_raw_fd() as u64, 0, 0]);
+        (loaded, fail_allocation(0))
+    });
+    let refused = attempts.take_while(|(loaded, left)| *left == Some(0) && *loaded == Err(Errno(ENOMEM))).count();
+    tell("loaded with all memory", unload());
+    println!("allocations that fail: {}", refused > 3);
 }
 
 /// An object that others make longer and shorter meanwhile is refused, each time.

@@ -24,6 +24,8 @@ fn main() {
     listed();
     created_by_two();
     duplicated_and_closed();
+    the_last_number();
+    flags_of_a_file();
     descriptors_of_zombies();
     descriptors_of_others();
 }
@@ -243,6 +245,51 @@ fn duplicated_and_closed() {
         duplicated == Ok(NUMBER) && end == Ok(0) && read.is_err_and(|error| error.0 == EBADF)
     });
     tell_race("a descriptor that is duplicated and closed", wrong);
+}
+
+/// Two that want the last number: one gets it, and whoever does not has made no file.
+fn the_last_number() {
+    const NAME: Path = c"race.last";
+    let free = call(SYS_dup, &[0]).expect("a number");
+    close(free);
+    let mut limits = [0u64; 2];
+    call(SYS_prlimit64, &[0, RLIMIT_NOFILE as u64, 0, limits.as_mut_ptr() as u64]).expect("limits");
+    let limit = |most: u64| call(SYS_prlimit64, &[0, RLIMIT_NOFILE as u64, [most, limits[1]].as_ptr() as u64, 0]);
+    limit(free + 1).expect("a limit");
+    let (duplicate, make) = (|| call(SYS_dup, &[0]), || open(NAME, O_CREAT | O_RDWR));
+    let wrong = race(
+        4 * rounds(),
+        || (),
+        [&duplicate, &make],
+        |answers| {
+            close(free);
+            let is_made = remove(NAME, 0).is_ok();
+            let none = Err(programs::Errno(EMFILE));
+            answers == if is_made { [none, Ok(free)] } else { [Ok(free), none] }
+        },
+    );
+    limit(limits[0]).expect("as before");
+    tell_race("two that want the last number", wrong);
+}
+
+/// F_SETFL and FIONBIO set flags of one file: neither takes back what the other has done.
+fn flags_of_a_file() {
+    // Of one type with every C library: FIONBIO.
+    const SET_NONBLOCK: u64 = 0x5421;
+    let [from, to] = pipe(0);
+    let (append, nonblock) = (O_APPEND as u64, O_NONBLOCK as u64);
+    let set = |flags: u64| call(SYS_fcntl, &[from, F_SETFL as u64, flags]);
+    let one = 1u32;
+    let other = || call(SYS_ioctl, &[from, SET_NONBLOCK, &raw const one as u64]);
+    for (before, now) in [(0, append), (append, 0)] {
+        let (prepare, sets) = (|| _ = set(before).expect("flags"), || set(now));
+        let wrong = race(4 * rounds(), prepare, [&sets, &other], |answers| {
+            let flags = call(SYS_fcntl, &[from, F_GETFL as u64]).expect("flags");
+            answers == [Ok(0); 2] && [now, now | nonblock].contains(&(flags & (append | nonblock)))
+        });
+        tell_race("flags of one file", wrong);
+    }
+    [from, to].into_iter().for_each(close);
 }
 
 /// A child that shares descriptors with this process.

@@ -22,6 +22,7 @@ fn main() {
     requeues();
     requeues_of_what_has_changed();
     copies();
+    seals();
 }
 
 /// Two threads wait for one child: one is told, and the other that there is none.
@@ -233,4 +234,39 @@ fn copies() {
         });
         tell_race(&format!("a copy to memory that is {what}"), wrong);
     }
+}
+
+/// A file is sealed against writing only while no process can write to it by an area: neither this one, nor a child that is made meanwhile.
+fn seals() {
+    let (file, address, zeros) = (AtomicU64::new(0), AtomicU64::new(0), file(page()) as u64);
+    let shared = map(0, page(), READ_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0).expect("a page");
+    let is_over = programs::machine::word(shared);
+    let area = || address.load(Ordering::SeqCst);
+    let prepare = || {
+        is_over.store(0, Ordering::SeqCst);
+        let fresh = call(SYS_memfd_create, &[c"seals".as_ptr() as u64, u64::from(MFD_ALLOW_SEALING)]).expect("a file");
+        call(SYS_ftruncate, &[fresh, page()]).expect("a page");
+        file.store(fresh, Ordering::SeqCst);
+        address.store(map(0, page(), READ_WRITE, MAP_SHARED, fresh as i32, 0).expect("an area"), Ordering::SeqCst);
+    };
+    let forks = || match fork() {
+        Some(child) => Ok(child as u64),
+        None => {
+            while is_over.load(Ordering::SeqCst) == 0 {
+                let _ = call(SYS_sched_yield, &[]);
+            }
+            exit(i32::from(call(SYS_pread64, &[zeros, area(), 1, 0]).is_ok()))
+        }
+    };
+    let seal = || {
+        call(SYS_munmap, &[area(), page()])?;
+        call(SYS_fcntl, &[file.load(Ordering::SeqCst), F_ADD_SEALS as u64, F_SEAL_WRITE as u64])
+    };
+    let wrong = race(2 * rounds(), prepare, [&forks, &seal], |[child, sealed]| {
+        is_over.store(1, Ordering::SeqCst);
+        let can_write = child::wait(child.expect("a child") as i32) != 0;
+        call(SYS_close, &[file.load(Ordering::SeqCst)]).expect("it is open");
+        sealed == Ok(0) && !can_write || sealed == Err(Errno(EBUSY))
+    });
+    tell_race("seals beside a fork", wrong);
 }

@@ -10,7 +10,7 @@ use super::random::Random;
 use super::table::{self, Row, TOGETHER};
 use super::values::Actor;
 use super::{ALIVE, Choice, DOING};
-use crate::machine::{exit, long};
+use crate::machine::{exit, fail_allocation, long};
 use crate::{Answer, call};
 
 /// Generations of children.
@@ -95,6 +95,24 @@ impl Attacker {
             self.actor.keep(row, &arguments, answer);
             if round % 16 == 0 {
                 self.get_on();
+            }
+        }
+    }
+
+    /// One call, its arguments always the same: each time another of its allocations fails, until none does.
+    pub(super) fn lacking(&mut self) {
+        const MOST: u64 = 4096;
+        let Some((row, arguments)) = self.drawn_to_repeat() else { return };
+        for count in 1..MOST {
+            if fail_allocation(count).is_none() {
+                return;
+            }
+            let answer = self.make(row, &arguments);
+            let left = fail_allocation(0);
+            self.actor.keep(row, &arguments, answer);
+            self.get_on();
+            if left != Some(0) {
+                return;
             }
         }
     }

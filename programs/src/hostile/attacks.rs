@@ -15,9 +15,10 @@ use crate::{call, map, page, poke, touch};
 pub type Scene = (&'static str, u64, bool, fn(&mut Attacker));
 
 /// All scenes.
-pub const SCENES: [Scene; 14] = [
+pub const SCENES: [Scene; 15] = [
     ("call", 120, true, Attacker::one_call),
     ("flood", 6, true, Attacker::flood),
+    ("lacking", 24, true, Attacker::lacking),
     ("race", 12, true, Attacker::race),
     ("descend", 8, true, Attacker::descend),
     ("sparse", 8, false, sparse),

@@ -63,9 +63,13 @@ pub(super) fn all() -> Vec<Boot> {
         .chain(["4k", "16k"].map(on_mixed_levels))
         .chain([stuck("4k", 4), stuck("16k", 1), own(LEFT, ("4k", 4, 1)), own(LEFT, ("64k", 1, 1))])
         .chain(
-            MODELLED_WITH.map(modelled).into_iter().chain(
-                ["4k", "16k", "64k"].into_iter().flat_map(|size| COMPARED.map(|program| compared(program, size))),
-            ),
+            MODELLED_WITH
+                .map(|with| own_with(MODELLED, with))
+                .into_iter()
+                .chain(FAILING_WITH.map(|with| own_with(FAILING, with)))
+                .chain(
+                    ["4k", "16k", "64k"].into_iter().flat_map(|size| COMPARED.map(|program| compared(program, size))),
+                ),
         )
         .chain([above_the_monitor(), with_conflicts(), own(VECTORS, ("4k", 2, 1)), own(VECTORS, ("64k", 1, 2))])
         .chain(OWN.into_iter().flat_map(|program| SETTINGS.map(|setting| own(program, setting))))
@@ -76,12 +80,13 @@ pub(super) fn all() -> Vec<Boot> {
 /// idles; timers of the shortest periods, beside which others go on; pages that leave the linear map, which has them again in the end; its
 /// leaves, which fold while nothing runs; long calls that are killed.
 const OWN: [(&str, &[Words]); 7] = [
-    ("failing", &[&["getdents: done"], &["fork: done"], &["folder: done"]]),
+    FAILING,
     (
         "modules",
         &[
             &["25 rounds: true"],
             &["together: true"],
+            &["allocations that fail: true"],
             &["grows is refused: true"],
             &["game=: ENOEXEC"],
             &["unloaded after all: 0"],
@@ -96,6 +101,23 @@ const OWN: [(&str, &[Words]); 7] = [
     ("healing leaves", &[&["split: true"], &["whole again: true"]]),
     ("killing", &[&["mlockall: killed by SIGKILL"], &["its own fdinfo: pos:"]]),
 ];
+
+/// Each allocation of each call fails once.
+const FAILING: (&str, &[Words]) = (
+    "failing",
+    &[
+        &["getdents: done"],
+        &["splice:"],
+        &["mlockall: done"],
+        &["fork of blocks: done"],
+        &["\"/proc/self/exe\": done"],
+        &["folder: done"],
+    ],
+);
+
+/// Where leaves are of other sizes.
+const FAILING_WITH: [(&str, &str); 3] =
+    [("4k", "vellum.folio=never"), ("16k", "vellum.folio=group"), ("64k", "vellum.folio=never")];
 
 /// Every call with boundary arguments beside programs that know what must hold: what is run, page size, CPUs, level of entry and policy of
 /// folios. Of each six rounds, a seed each, one has little memory.
@@ -179,8 +201,8 @@ fn compared(program: (&'static str, &'static [Words]), size: &'static str) -> Bo
     boot
 }
 
-fn modelled((size, words): (&'static str, &str)) -> Boot {
-    let boot = own(MODELLED, (size, 2, 1));
+fn own_with(program: (&'static str, &'static [Words]), (size, words): (&'static str, &str)) -> Boot {
+    let boot = own(program, (size, 2, 1));
     Boot { name: format!("{}, {words}", boot.name), options: format!("{} --append '{words}'", boot.options), ..boot }
 }
 
