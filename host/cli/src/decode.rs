@@ -16,7 +16,8 @@ use vmsa::Midr;
 use vmsa::fields::{self, Register};
 
 use crate::Status;
-use crate::args::{DecodeArguments, EncodingArguments, word};
+use crate::args::values::word;
+use crate::args::{DecodeArguments, EncodingArguments};
 use crate::select::Failure;
 
 pub(crate) use descriptor::{leaf_format, table_format};

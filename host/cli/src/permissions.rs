@@ -4,7 +4,7 @@ use clap::Args;
 use image::{Regime, Root};
 use vmsa::{Indirection, Overlay, PermissionControl};
 
-use crate::args::word;
+use crate::args::values::word;
 
 /// Registers that say what leaves permit, where leaves name their permissions (FEAT_S1PIE, FEAT_S2PIE) or overlays take from
 /// them (FEAT_S1POE, FEAT_S2POE).

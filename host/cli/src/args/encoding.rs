@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 use vmsa::{Layout, Level, PageSize};
 
-use super::{level, mair, page_size};
+use super::values::{level, mair, page_size};
 use crate::permissions::PermissionArguments;
 
 /// What a descriptor does not tell of itself.

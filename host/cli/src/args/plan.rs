@@ -6,7 +6,8 @@ use clap::{Args, ValueEnum};
 use linearmap::Leaves;
 use vmsa::PageSize;
 
-use super::{AccessArguments, page_size};
+use super::AccessArguments;
+use super::values::page_size;
 
 #[derive(Args, Debug)]
 pub(crate) struct PlanArguments {

@@ -7,7 +7,7 @@ use vmsa::TlbiOp;
 use vmsa::maintenance::{Domain, TlbiOperand};
 
 use super::Words;
-use crate::args::word;
+use crate::args::values::word;
 use crate::select::Failure;
 
 /// op1, CRn, CRm, op2 of a SYS instruction.

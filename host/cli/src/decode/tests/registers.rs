@@ -1,6 +1,6 @@
 //! Registers that stand beside ESR, and TLBIs of every level.
 
-use expect_test::expect;
+use expect_test::{expect, expect_file};
 use vmsa::TlbiOp;
 
 use super::*;
@@ -82,76 +82,7 @@ fn registers_beside_a_syndrome() {
             text(what, &[value]).lines().filter(kept).flat_map(|line| [line, "\n"]).collect::<String>()
         })
         .collect();
-    expect![[r#"
-        HPFAR_EL2 = 0x0000000000000080 (DDI 0487, D23.2, HPFAR_EL2)
-          FIPA  [47:4]  0x8  the intermediate address that faulted, from bit 12
-          intermediate address 0x8000, the page of it
-        SPSR_EL2 = 0x00000000600003c9 (DDI 0487, D23.2, SPSR_EL1)
-          Z       [30]     0x1  yes: the result was zero
-          C       [29]     0x1  yes: carry
-          BTYPE   [11:10]  0x0  branch type (FEAT_BTI): 0
-          D       [9]      0x1  yes: debug exceptions are masked
-          A       [8]      0x1  yes: SErrors are masked
-          I       [7]      0x1  yes: IRQs are masked
-          F       [6]      0x1  yes: FIQs are masked
-          M       [4:0]    0x9  from: EL2
-        SPSR_EL1 = 0x0000000080000010 (DDI 0487, D23.2, SPSR_EL1)
-          N       [31]     0x1   yes: the result was negative
-          BTYPE   [11:10]  0x0   branch type (FEAT_BTI): 0
-          M       [4:0]    0x10  from: AArch32 User
-          from AArch32: bits 27:10 have other names there
-        CTR_EL0 = 0x0000000084448004 (DDI 0487, D23.2, CTR_EL0)
-          TminLine  [37:32]  0x0  lines with tags, words by power of two (FEAT_MTE2): 0
-          RES1_31   [31]     0x1  yes: reserved, one
-          CWG       [27:24]  0x4  most words written back at once, by power of two: 4
-          ERG       [23:20]  0x4  most words of an exclusive reservation, by power of two: 4
-          DminLine  [19:16]  0x4  smallest line of data caches, words by power of two: 4
-          L1Ip      [15:14]  0x2  instruction caches are indexed: virtually, tagged physically (VIPT)
-          IminLine  [3:0]    0x4  smallest line of instruction caches, words by power of two: 4
-          lines of 64 bytes for data, 64 for instructions, at least
-        TCR_EL3 = 0x0000000080823510 (DDI 0487, D23.2, TCR_EL3)
-          RES1_31  [31]     0x1   yes: reserved, one
-          HWU      [28:25]  0x0   hardware may use descriptor bits 62:59: 0
-          RES1_23  [23]     0x1   yes: reserved, one
-          PS       [18:16]  0x2   size of output addresses: 40 bits, 1 TiB
-          TG0      [15:14]  0x0   granule: 4K
-          SH0      [13:12]  0x3   walks: inner shareable
-          ORGN0    [11:10]  0x1   walks, outer: write-back, allocating
-          IRGN0    [9:8]    0x1   walks, inner: write-back, allocating
-          T0SZ     [5:0]    0x10  size of the input space: 48 bits
-          4K pages, 48 input bits, root at level 0, 0x0 to 0xffffffffffff
-        MAIR_EL3 = 0x00000000000000ff (DDI 0487, D23.2, MAIR_EL1)
-          Attr7  [63:56]  0x0   DEVICE/nGnRnE, Device-nGnRnE
-          Attr6  [55:48]  0x0   DEVICE/nGnRnE, Device-nGnRnE
-          Attr5  [47:40]  0x0   DEVICE/nGnRnE, Device-nGnRnE
-          Attr4  [39:32]  0x0   DEVICE/nGnRnE, Device-nGnRnE
-          Attr3  [31:24]  0x0   DEVICE/nGnRnE, Device-nGnRnE
-          Attr2  [23:16]  0x0   DEVICE/nGnRnE, Device-nGnRnE
-          Attr1  [15:8]   0x0   DEVICE/nGnRnE, Device-nGnRnE
-          Attr0  [7:0]    0xff  MEM/NORMAL, Normal write-back with read and write allocation
-        HCR_EL2 = 0x0000000488000001 (DDI 0487, D23.2, HCR_EL2)
-          TWEDEL    [63:60]  0x0  delay of trapped WFE: 0
-          E2H       [34]     0x1  yes: EL2 is a host: EL2&0 has two halves (FEAT_VHE)
-          RW        [31]     0x1  yes: EL1 is AArch64
-          TGE       [27]     0x1  yes: exceptions of EL0 go to EL2: no EL1 runs
-          BSU       [11:10]  0x0  least shareability of barriers: 0
-          VM        [0]      0x1  yes: stage 2 of EL1&0 is on
-          EL2 is a host, and EL0 is its own: EL2&0 translates for both
-          stage 2 is on
-        TTBR0_EL3 = 0x0000000004001000 (DDI 0487, D23.2, TTBR0_EL1)
-          ASID   [63:48]  0x0        address space: 0
-          BADDR  [47:1]   0x2000800  address of the root, from bit 1; with 52-bit addresses bits 5:2 are its bits 51:48
-          root at 0x4001000; with 52-bit addresses at 0x4001000
-        ID_AA64PFR1_EL1 = 0x0000000000000021 (DDI 0487, D23.2, ID_AA64PFR1_EL1)
-          MTEX       [55:52]  0x0  tag checks of canonical addresses, and memory without address tags: 0
-          MTE_frac   [43:40]  0x0  asynchronous tag checks, in part: 0
-          CSV2_frac  [35:32]  0x0  branch prediction is contained, in part: 0
-          MPAM_frac  [19:16]  0x0  memory partitioning, minor version: 0
-          RAS_frac   [15:12]  0x0  reliability extension, in part: 0
-          SSBS       [7:4]    0x2  bypassing stores can be forbidden: yes, with MSR and MRS
-          BT         [3:0]    0x1  branch targets (BTI): yes
-    "#]]
-    .assert_eq(&all);
+    expect_file!["registers.txt"].assert_eq(&all);
     for wrong in ["ttbr1_el3", "tcr_el4", "far_el4", "spsr_el0"] {
         assert!(text(wrong, &["0"]).starts_with("nothing known of"), "{wrong}");
     }
