@@ -17,33 +17,33 @@ const fn room(name: &'static str, lines: usize, may_use: &'static [&'static str]
 pub(crate) const ROOMS: &[Room] = &[
     // Layer 0: the architecture's words; the simulated machine, which uses nothing of the engine; what command-line programs
     // share; and the seed of a run.
-    room("vellum-vmsa", 6_550, &[]),
+    room("vellum-vmsa", 6_900, &[]),
     room("seed", 200, &[]),
-    room("machine", 19_500, &["seed"]),
+    room("machine", 20_200, &["seed"]),
     room("terminal", 400, &[]),
     // Layer 1.
     room("vellum-pagetable", 19_000, &["vellum-vmsa"]),
     room("a64", 2_220, &["machine"]),
     // Layer 2.
     room("vellum-linearmap", 5_300, &["vellum-vmsa", "vellum-pagetable"]),
-    room("vellum-userspace", 12_900, &["vellum-vmsa", "vellum-pagetable"]),
+    room("vellum-userspace", 13_200, &["vellum-vmsa", "vellum-pagetable"]),
     room("litmus", 5_920, &["a64", "machine", "terminal"]),
     room("moncore", 2_030, &["vellum-vmsa", "kerncore", "seed"]),
     // Layer 3. `checks` and `code` are where the engine and the machine meet, and the only places.
     room("kerncore", 10_800, &["vellum-vmsa"]),
     room("hardware", 5_200, &["vellum-vmsa", "vellum-pagetable", "kerncore"]),
     room("common", 600, &["vellum-vmsa", "vellum-pagetable", "kerncore", "hardware"]),
-    room("image", 4_250, &["vellum-vmsa", "vellum-pagetable", "seed"]),
+    room("image", 6_200, &["vellum-vmsa", "vellum-pagetable", "seed"]),
     room("code", 3_300, &["vellum-vmsa", "vellum-pagetable", "machine", "a64", "terminal"]),
     room(
         "checks",
-        12_700,
+        12_800,
         &["vellum-vmsa", "vellum-pagetable", "vellum-linearmap", "vellum-userspace", "kerncore", "machine", "terminal"],
     ),
     // Layer 4. The zoo makes historical bugs in traces, and in the engine. `vellum judge` rules on traces by the machine's rules.
     room(
         "kernel",
-        26_800,
+        27_400,
         &[
             "vellum-vmsa",
             "vellum-pagetable",
@@ -61,18 +61,18 @@ pub(crate) const ROOMS: &[Room] = &[
     room("audit", 3_270, &["machine"]),
     room(
         "vellum",
-        13_620,
+        16_800,
         &["vellum-vmsa", "vellum-pagetable", "vellum-linearmap", "kerncore", "image", "machine", "seed", "terminal"],
     ),
     room("zoo", 1_730, &["checks", "machine", "terminal"]),
     room("logic", 2_300, &["seed", "terminal"]),
-    room("xtask", 14_400, &[]),
-    room("programs", 12_300, &[]),
+    room("xtask", 14_500, &[]),
+    room("programs", 12_600, &[]),
     room("bench", 3_450, &["vellum-vmsa", "vellum-pagetable", "vellum-linearmap", "seed"]),
 ];
 
 /// Lines of all crates together.
-pub(crate) const ALL_LINES: usize = 191_200;
+pub(crate) const ALL_LINES: usize = 198_600;
 
 /// What the tests of every crate may use, whatever the crate itself may.
 pub(crate) const FOR_TESTS: &[&str] = &["seed", "a64"];
