@@ -169,7 +169,7 @@ impl Specifiers<'_> {
             (self.cells.take(1)? == u64::from(parent)).then_some(())?;
         }
         let (kind, number) = (self.cells.take(1)?, self.cells.take(1)?);
-        (kind == 1 && number < 16).then_some(16 + number as u32)
+        (kind == 1 && number < 16).then(|| 16 + number as u32)
     }
 }
 

@@ -22,7 +22,13 @@ pub(super) fn say(detail: &mut Detail) -> bool {
     };
     let mut text = crate::files::text::Text::new();
     (1..=LINES).for_each(|line| _ = writeln!(text, "{line:.>line$}"));
-    let is_said = ring.say(text.at(0));
+    let mut at = 0;
+    while let part @ [_, ..] = text.at(at as u64)
+        && ring.say(part)
+    {
+        at += part.len();
+    }
+    let is_said = at == text.bytes();
     tell!(detail, "{} bytes", text.bytes());
     is_said
 }
