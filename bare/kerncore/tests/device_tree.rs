@@ -126,6 +126,19 @@ fn the_timer_may_name_the_gic_itself_and_its_interrupts_in_any_order() {
 }
 
 #[test]
+fn private_interrupts_have_numbers_below_16() {
+    let findings = |number: u32| {
+        let blob = tree::virt_but(|tree| {
+            let cells = [1, number, 4].repeat(4);
+            tree::set(tree, "/timer", tree::cells("interrupts", &cells));
+        });
+        read(&blob).1.iter().count()
+    };
+    assert_eq!(findings(15), 0);
+    assert!([16, 17, u32::MAX - 16, u32::MAX - 15, u32::MAX].into_iter().all(|number| findings(number) > 0));
+}
+
+#[test]
 fn old_psci_brings_its_own_function() {
     let psci = |compatible: &str| {
         tree::virt_but(|tree| {
