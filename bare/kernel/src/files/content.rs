@@ -345,7 +345,11 @@ impl Content {
         let is_shorter = self.0.with(|pages| {
             let is_shorter = bytes < pages.bytes;
             pages.bytes = bytes;
-            if let Some(last) = pages.frames.get(&(bytes / page)).filter(|_| is_shorter) {
+            // A page that goes as a whole stays as it is: who reads it meanwhile has found it before.
+            if is_shorter
+                && !bytes.is_multiple_of(page)
+                && let Some(last) = pages.frames.get(&(bytes / page))
+            {
                 frames::bytes(&last.frame.0)[(bytes % page) as usize..].fill(0);
             }
             is_shorter
