@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! a descent ──▶ holes of a table of pages, all of a group ──▶ stored, member by member ──▶ (live) DSB ISHST · ISB
-//!           ──▶ a group that may end in place             ──▶ its members become single
+//!           ──▶ a group that may end in place             ──▶ its members become single ──▶ DSB ISHST · ISB
 //!                 └─ anything else: a plan
 //! ```
 
@@ -65,16 +65,21 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
     /// Makes the pages of the contiguous group that holds `page` leaves by themselves, as a plan of one [`crate::Change::SplitToPages`] does, if
     /// the licence lets that be done in place and no TLB be told of it. Says whether they are; if not, nothing has changed, and a plan says why.
     ///
-    /// No barrier is issued: a walker that does not see it yet finds in the group what its pages say. What is changed of them next is
-    /// completed as every change is.
+    /// Walkers see it on return. Whoever changes one of the pages next may be another CPU, whose DSB is not for these stores (RSPVBD): a
+    /// walker that still met the group by another member would have the page again as it was.
     #[must_use = "a group that was not split takes a plan"]
     pub fn split_group(&mut self, page: R::Input, licence: &Licence<'_>) -> bool {
         let start = page.bits().wrapping_sub(self.geometry.base());
         let is_inside = start < self.geometry.input_bytes();
-        is_inside
+        let is_split = is_inside
             && descend(self.platform, self.geometry, self.root, start, |_, level, slot, leaf| {
                 level == Level::L3 && leaf.is_contiguous() && self.leave_group(slot, start, leaf, Some(licence))
-            })
+            });
+        if is_split {
+            // Nothing is to be forgotten: what a TLB holds of the group says what the pages say.
+            complete_stores(self.platform, self.geometry, self.regime, None.into_iter());
+        }
+        is_split
     }
 
     /// The first member of a group that leads to `to`, if descriptors can say so.
