@@ -4,8 +4,10 @@
 //! this prints is what Rust's own harness would, so that it is counted alike.
 
 mod audit;
+mod bare;
 mod guest;
 mod hostile;
+mod levels;
 mod linux;
 mod own;
 mod plan;
@@ -33,7 +35,10 @@ fn main() -> ExitCode {
         plan::run(&kernel, &mut report);
         stressed::run(&kernel, &mut report);
         own::run(kernel, &mut report);
+    }
+    if path("VELLUM_BARE").is_some() {
         stage2::run(&mut report);
+        levels::run(&mut report);
     }
     if let Some(plugin) = path("VELLUM_PLUGIN") {
         hostile::run(&plugin, &mut report);

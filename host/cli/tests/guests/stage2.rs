@@ -2,53 +2,34 @@
 //! what was put there.
 
 use std::collections::BTreeMap;
-use std::env;
-use std::fs;
-use std::path::Path;
 
-use crate::guest::{Guest, Options};
+use crate::bare::{self, SERIAL};
 use crate::report::Report;
 use crate::tables::{Image, Tree};
 use crate::vellum;
 
-/// Where QEMU loads what has no header, and where its first serial port is.
-const BASE: u64 = 0x4008_0000;
-const SERIAL: u64 = 0x0900_0000;
 /// The guest's memory, as it sees it: above what 39 bits reach, so that the root of 40 bits is two tables.
 const GUEST: u64 = 0x80_0000_0000;
 const LEAF: u64 = 0b11 << 8 | 0b11 << 6 | 1 << 10 | 0b1111 << 2;
-const WORDS: &str = "guest: ready\n";
 
 pub(crate) fn run(report: &mut Report) {
     report.add("stage 2, live", live());
 }
 
 fn live() -> Result<(), String> {
-    let kernel = env::temp_dir().join(format!("vellum-stage2-{}", std::process::id()));
-    let mut image = Image::new(BASE);
-    image.take(0x1000);
+    let mut image = bare::image();
     let (stage2, guest) = tables(&mut image);
-    for (place, word) in program(&stage2, &guest).chunks(2).enumerate() {
-        let low_first = u64::from(word[0]) | u64::from(word.get(1).copied().unwrap_or(0)) << 32;
-        image.put(BASE + place as u64 * 8, low_first);
-    }
-    fs::write(&kernel, &image.bytes).map_err(|error| error.to_string())?;
-    let held = hold(&kernel);
-    let _ = fs::remove_file(kernel);
-    held
-}
-
-fn hold(kernel: &Path) -> Result<(), String> {
-    let options = Options {
-        kernel: kernel.to_path_buf(),
-        initramfs: None,
-        append: String::new(),
-        cpu: "max,pauth-impdef=on".to_owned(),
-        cpus: 1,
-        machine: ",virtualization=on",
-        is_ready: |line| line == "guest: ready",
-    };
-    let (guest, _) = Guest::boot(&options)?;
+    // op1, CRn, CRm, op2 of the register, and what goes into it.
+    let registers = [
+        ((4, 2, 1, 0), stage2.root),             // VTTBR_EL2
+        ((4, 2, 1, 2), 0x8005_3558),             // VTCR_EL2: 4K, 40 bits, from level 1
+        ((0, 2, 0, 1), guest.root),              // TTBR1_EL1
+        ((0, 2, 0, 2), 0x15_b510_3510 | 1 << 7), // TCR_EL1: 4K, 48 bits, no lower half
+        ((0, 10, 2, 0), 0xff),                   // MAIR_EL1
+        ((0, 1, 0, 0), 0x30d0_0801),             // SCTLR_EL1: MMU on, for an EL1 that never runs
+        ((4, 1, 1, 0), 1 << 31 | 1),             // HCR_EL2: AArch64, stage 2 on
+    ];
+    let guest = bare::boot(image, ",virtualization=on", &registers)?;
     let (gdb, ram) = (guest.gdb(), guest.ram());
     for by in [&[gdb.as_str()][..], &[&gdb, "--ram", &ram], &[&guest.qmp()]] {
         let dump = |more: &[&str]| vellum(&[&["dump"], by, more].concat()).map(|(text, _)| text);
@@ -97,40 +78,4 @@ fn tables(image: &mut Image) -> (Tree, Tree) {
         guest.map(image, &mut take_guest, leaf, 3, 0x0060_0000_0000_0700);
     }
     (stage2, guest)
-}
-
-/// A64 at EL2: the registers, then the words, then rest.
-fn program(stage2: &Tree, guest: &Tree) -> Vec<u32> {
-    // op1, CRn, CRm, op2 of the register (op0 is 3), and what goes into it.
-    let registers = [
-        ((4, 2, 1, 0), stage2.root),             // VTTBR_EL2
-        ((4, 2, 1, 2), 0x8005_3558),             // VTCR_EL2: 4K, 40 bits, from level 1
-        ((0, 2, 0, 1), guest.root),              // TTBR1_EL1
-        ((0, 2, 0, 2), 0x15_b510_3510 | 1 << 7), // TCR_EL1: 4K, 48 bits, no lower half
-        ((0, 10, 2, 0), 0xff),                   // MAIR_EL1
-        ((0, 1, 0, 0), 0x30d0_0801),             // SCTLR_EL1: MMU on, for an EL1 that never runs
-        ((4, 1, 1, 0), 1 << 31 | 1),             // HCR_EL2: AArch64, stage 2 on
-    ];
-    let mut words = Vec::new();
-    for ((op1, crn, crm, op2), value) in registers {
-        words.extend(set(0, value));
-        words.push(0xd518_0000 | op1 << 16 | crn << 12 | crm << 8 | op2 << 5);
-    }
-    words.push(0xd503_3fdf); // isb
-    words.extend(set(1, SERIAL));
-    for byte in WORDS.bytes() {
-        words.extend(set(0, byte.into()));
-        words.push(0x3900_0000 | 1 << 5); // strb w0, [x1]
-    }
-    words.extend([0xd503_207f, 0x17ff_ffff]); // wfi; b back to it
-    words
-}
-
-/// movz and movk of four halves into a register.
-fn set(register: u32, value: u64) -> [u32; 4] {
-    [0, 1, 2, 3].map(|half: u32| {
-        let op = if half == 0 { 0xd280_0000 } else { 0xf280_0000 };
-        let bits = u32::from((value >> (16 * half)) as u16);
-        op | half << 21 | bits << 5 | register
-    })
 }

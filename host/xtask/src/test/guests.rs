@@ -26,10 +26,10 @@ pub(super) fn linux(name: &str, kind: &Kind, emulator: &Emulator, say: Say<'_>) 
     }
 }
 
-/// `vellum` and our kernel: what it prints of itself, and what is seen from outside.
+/// `vellum` and our kernel, what it prints of itself and what is seen from outside; and guests of a few instructions at EL2 and EL3.
 pub(super) fn outside(emulator: &Emulator, say: Say<'_>) -> Outcome {
     match boot::prepare(emulator, &mut *say).and_then(|programs| programs.find(Program::Kernel).cloned()) {
-        Ok(kernel) => run(vec![("VELLUM_KERNEL", kernel.image)], emulator, say),
+        Ok(kernel) => run(vec![("VELLUM_KERNEL", kernel.image), ("VELLUM_BARE", "yes".into())], emulator, say),
         Err(failure) => Outcome::stopped("outside", failure),
     }
 }
