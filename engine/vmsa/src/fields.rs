@@ -21,7 +21,7 @@ mod identification;
 mod permission;
 mod translation;
 
-pub use control::{HCR_EL2, PAR_EL1_FAULT, PAR_EL1_SUCCESS, SCTLR_EL1};
+pub use control::{HCR_EL2, PAR_EL1_FAULT, PAR_EL1_SUCCESS, SCTLR_EL1, SCTLR_EL2, SCTLR_EL3};
 pub use descriptor::{
     Format, ONE_PRIVILEGE_LEAF, ONE_PRIVILEGE_TABLE, STAGE1_INDIRECT_LEAF, STAGE1_LEAF, STAGE1_TABLE,
     STAGE2_INDIRECT_LEAF, STAGE2_LEAF, STAGE2_TABLE,
@@ -32,7 +32,9 @@ pub use identification::{
     ID_AA64MMFR3_EL1, ID_AA64MMFR4_EL1, ID_AA64PFR0_EL1, ID_AA64PFR1_EL1, ID_AA64PFR2_EL1, MIDR_EL1,
 };
 pub use permission::{PIR_EL1, PIRE0_EL1, POR_EL0, POR_EL1, S2PIR_EL2, S2POR_EL1};
-pub use translation::{MAIR_EL1, TCR_EL1, TCR_EL2, TCR_EL3, TCR2_EL1, TTBR0_EL1, TTBR1_EL1, VTCR_EL2, VTTBR_EL2};
+pub use translation::{
+    MAIR_EL1, TCR_EL1, TCR_EL2, TCR_EL3, TCR2_EL1, TTBR0_EL1, TTBR0_EL3, TTBR1_EL1, VTCR_EL2, VTTBR_EL2,
+};
 
 /// A register, or another 64-bit word, as its fields.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -116,7 +118,7 @@ impl Field {
 
 impl Register {
     /// Every register here. PAR_EL1 is two: its other fields depend on bit 0.
-    pub const ALL: [&'static Self; 34] = [
+    pub const ALL: [&'static Self; 37] = [
         &TCR_EL1,
         &TCR2_EL1,
         &TCR_EL2,
@@ -124,6 +126,7 @@ impl Register {
         &VTCR_EL2,
         &TTBR0_EL1,
         &TTBR1_EL1,
+        &TTBR0_EL3,
         &VTTBR_EL2,
         &MAIR_EL1,
         &PIR_EL1,
@@ -133,6 +136,8 @@ impl Register {
         &S2PIR_EL2,
         &S2POR_EL1,
         &SCTLR_EL1,
+        &SCTLR_EL2,
+        &SCTLR_EL3,
         &HCR_EL2,
         &PAR_EL1_SUCCESS,
         &PAR_EL1_FAULT,

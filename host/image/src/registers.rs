@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use vmsa::fields::{Field, HCR_EL2, SCTLR_EL1, TCR_EL1, TCR_EL2, TCR_EL3, TCR2_EL1, VTCR_EL2};
+use vmsa::fields::{Field, HCR_EL2, ID_AA64MMFR0_EL1, SCTLR_EL1, TCR_EL1, TCR_EL2, TCR_EL3, TCR2_EL1, VTCR_EL2};
 use vmsa::registers::{El2Control, MemoryTypes, Stage2Control, decode_tg0, decode_tg1, decode_ttbr};
 use vmsa::{AddressHalf, Indirection, Layout, Overlay, PageSize, PermissionControl};
 
@@ -52,6 +52,11 @@ pub const NAMES: [&str; 34] = [
     "VTTBR_EL2",
     "MIDR_EL1",
 ];
+
+const MMFR0: &str = "ID_AA64MMFR0_EL1";
+const PA_RANGE: Field = ID_AA64MMFR0_EL1.the("PARange");
+/// 52 bits, by IPS, PS or PARange: they are encoded alike.
+const RANGE_52: u64 = 6;
 
 /// The page tables that registers name, and why others are left out.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -193,12 +198,12 @@ impl Registers {
                 found.notes.push(format!("walks by {name} are off (TCR_EL{el}.EPD)"));
                 continue;
             }
-            match shape_of_half(tcr, half) {
+            match shape_of_half(tcr, half, self.get(MMFR0)) {
                 Ok(shape) => found.roots.push(Root {
                     memory: of("MAIR").map(MemoryTypes),
                     shareability: fields.shareability.get(tcr) as u8,
                     control: PermissionControl { ignores_hierarchy: fields.ignores_hierarchy.get(tcr) != 0, ..control },
-                    ..read_as(regime, ttbr, shape, sctlr, origin)
+                    ..read_as(regime, (ttbr, get!(TCR_EL1.IPS, tcr)), shape, sctlr, origin)
                 }),
                 Err(error) => found.notes.push(format!("{name} with TCR_EL{el} {tcr:#x}: {error}; left out")),
             }
@@ -226,7 +231,7 @@ impl Registers {
             found.notes.push(format!("EL{el} has 128-bit descriptors (D128), which are not read here"));
             return;
         }
-        match shape_of_one_range(tcr) {
+        match shape_of_one_range(tcr, self.get(MMFR0)) {
             Ok(shape) => {
                 let control = PermissionControl {
                     ignores_hierarchy: is!(TCR_EL2.HPD, tcr),
@@ -240,8 +245,10 @@ impl Registers {
                 found.roots.push(Root {
                     memory: of("MAIR").map(MemoryTypes),
                     shareability: get!(TCR_EL2.SH0, tcr) as u8,
+                    // There are no ASIDs.
+                    identifier: 0,
                     control,
-                    ..read_as(regime, ttbr, shape, sctlr, origin)
+                    ..read_as(regime, (ttbr, get!(TCR_EL2.PS, tcr)), shape, sctlr, origin)
                 });
             }
             Err(error) => found.notes.push(format!("TTBR0_EL{el} with TCR_EL{el} {tcr:#x}: {error}; left out")),
@@ -274,12 +281,15 @@ impl Registers {
             overlay: overlay(is_indirect && is!(VTCR_EL2.S2POE, vtcr), self.get("S2POR_EL1")),
             ..PermissionControl::default()
         };
-        match shape_of_stage2(vtcr) {
+        match shape_of_stage2(vtcr, self.get(MMFR0)) {
             Ok(shape) => found.roots.push(Root {
                 shareability: get!(VTCR_EL2.SH0, vtcr) as u8,
                 forces_write_back: is!(HCR_EL2.FWB, hcr),
                 control,
-                ..read_as(Regime::Stage2, vttbr, shape, self.get("SCTLR_EL2").unwrap_or(0), origin)
+                ..{
+                    let sctlr = self.get("SCTLR_EL2").unwrap_or(0);
+                    read_as(Regime::Stage2, (vttbr, get!(VTCR_EL2.PS, vtcr)), shape, sctlr, origin)
+                }
             }),
             Err(error) => found.notes.push(format!("VTTBR_EL2 with VTCR_EL2 {vtcr:#x}: {error}; left out")),
         }
@@ -298,9 +308,11 @@ fn overlay(is_on: bool, value: Option<u64>) -> Overlay {
     if is_on { value.map_or(Overlay::Unknown, Overlay::By) } else { Overlay::Off }
 }
 
-/// A root with what its TTBR and SCTLR say of reading it.
-fn read_as(regime: Regime, ttbr: u64, shape: Shape, sctlr: u64, origin: &Origin) -> Root {
-    let address = decode_ttbr(shape.layout, ttbr).align_down(64);
+/// A root with what its TTBR and SCTLR say of reading it. With 64K pages a TTBR has 52 bits only where the size of outputs has.
+fn read_as(regime: Regime, (ttbr, output_range): (u64, u64), shape: Shape, sctlr: u64, origin: &Origin) -> Root {
+    let is_narrow = shape.page_size == PageSize::Size64K && output_range < RANGE_52;
+    let layout = if is_narrow { Layout::Bits48 } else { shape.layout };
+    let address = decode_ttbr(layout, ttbr).align_down(64);
     Root {
         identifier: (ttbr >> 48) as u16,
         is_big_endian: is!(SCTLR_EL1.EE, sctlr),
@@ -317,37 +329,38 @@ fn regime(el: u8, half: AddressHalf) -> Regime {
     }
 }
 
-/// The shape of one half of a regime with two, from TCR_EL1 or TCR_EL2 with E2H.
-pub fn shape_of_half(tcr: u64, half: AddressHalf) -> Result<Shape, ShapeError> {
+/// The shape of one half of a regime with two, from TCR_EL1 or TCR_EL2 with E2H, and ID_AA64MMFR0_EL1 if it is known.
+pub fn shape_of_half(tcr: u64, half: AddressHalf, mmfr0: Option<u64>) -> Result<Shape, ShapeError> {
     let Half { width, granule, decode_granule, .. } = fields_of(half);
     let page_size = decode_granule(granule.get(tcr))
         .ok_or_else(|| ShapeError::new(format!("{} = {:02b} is reserved", granule.name, granule.get(tcr))))?;
-    let layout = layout(page_size, is!(TCR_EL1.DS, tcr), get!(TCR_EL1.IPS, tcr));
+    let layout = layout(page_size, is!(TCR_EL1.DS, tcr), get!(TCR_EL1.IPS, tcr), mmfr0);
     Shape::stage1(page_size, layout, 64 - width.get(tcr) as u32, half)
 }
 
 /// The shape that TCR_EL2 gives where HCR_EL2.E2H is 0, or TCR_EL3.
-pub fn shape_of_one_range(tcr: u64) -> Result<Shape, ShapeError> {
+pub fn shape_of_one_range(tcr: u64, mmfr0: Option<u64>) -> Result<Shape, ShapeError> {
     let control = El2Control::decode(tcr).ok_or_else(|| ShapeError::new("TG0 = 11 is reserved"))?;
-    let layout = layout(control.page_size, control.is_lpa2, control.output_range.into());
+    let layout = layout(control.page_size, control.is_lpa2, control.output_range.into(), mmfr0);
     Shape::stage1(control.page_size, layout, control.input_bits, AddressHalf::Lower)
 }
 
 /// The shape that VTCR_EL2 gives.
-pub fn shape_of_stage2(vtcr: u64) -> Result<Shape, ShapeError> {
+pub fn shape_of_stage2(vtcr: u64, mmfr0: Option<u64>) -> Result<Shape, ShapeError> {
     if is!(VTCR_EL2.D128, vtcr) {
         return Err(ShapeError::new("VTCR_EL2.D128 = 1: 128-bit descriptors are not read here"));
     }
     let reserved = || ShapeError::new("TG0, SL0 or SL2 has a value that is reserved");
     let control = Stage2Control::decode(vtcr).ok_or_else(reserved)?;
-    let layout = layout(control.page_size, control.is_lpa2, control.output_range.into());
+    let layout = layout(control.page_size, control.is_lpa2, control.output_range.into(), mmfr0);
     Shape::stage2(control.page_size, layout, control.input_bits, control.start)
 }
 
-/// LPA2 by DS at 4 and 16 KiB; LPA by a 52-bit output size at 64 KiB.
-fn layout(page_size: PageSize, ds: bool, output_range: u64) -> Layout {
+/// LPA2 by DS at 4 and 16 KiB. With 64 KiB descriptors have the 52 bits, and level 1 has blocks, where the CPU has such addresses,
+/// whatever IPS says (AArch64.BlockDescSupported, LeafBase); of a CPU that is not known IPS tells.
+fn layout(page_size: PageSize, ds: bool, output_range: u64, mmfr0: Option<u64>) -> Layout {
     match page_size {
-        PageSize::Size64K if output_range == 6 => Layout::Lpa,
+        PageSize::Size64K if mmfr0.map_or(output_range, |word| PA_RANGE.get(word)) >= RANGE_52 => Layout::Lpa,
         PageSize::Size4K | PageSize::Size16K if ds => Layout::Lpa2,
         _ => Layout::Bits48,
     }

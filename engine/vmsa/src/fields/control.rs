@@ -1,7 +1,7 @@
 // data: the fields of control registers and of PAR_EL1, from the manual's register descriptions (D23.2).
-//! SCTLR_EL1, HCR_EL2 and PAR_EL1.
+//! SCTLR, HCR_EL2 and PAR_EL1.
 
-use super::{Register, flag, named, number};
+use super::{Field, Register, flag, named, number};
 
 const TAG_CHECKS: &[(u64, &str)] =
     &[(0, "no effect"), (1, "synchronous"), (2, "asynchronous"), (3, "synchronous on reads, asynchronous on writes")];
@@ -128,12 +128,51 @@ registers! {
     ];
 }
 
+/// SCTLR of a regime with one privilege: the fields of SCTLR_EL1 that are not about EL0, and what is reserved as one.
+const ONE_PRIVILEGE: [Field; 28] = [
+    SCTLR_EL1.the("SPINTMASK"),
+    SCTLR_EL1.the("NMI"),
+    SCTLR_EL1.the("TCSO"),
+    SCTLR_EL1.the("DSSBS"),
+    SCTLR_EL1.the("ATA"),
+    SCTLR_EL1.the("TCF"),
+    SCTLR_EL1.the("ITFSB"),
+    flag("BT", 36, "PACIASP is no landing pad for BTYPE = 11 (FEAT_BTI)"),
+    SCTLR_EL1.the("EnIA"),
+    SCTLR_EL1.the("EnIB"),
+    number("RES1_29_28", 29, 28, "reserved, ones"),
+    SCTLR_EL1.the("EnDA"),
+    SCTLR_EL1.the("EE"),
+    flag("RES1_23", 23, "reserved, one"),
+    SCTLR_EL1.the("EIS"),
+    SCTLR_EL1.the("IESB"),
+    SCTLR_EL1.the("WXN"),
+    flag("RES1_18", 18, "reserved, one"),
+    flag("RES1_16", 16, "reserved, one"),
+    SCTLR_EL1.the("EnDB"),
+    SCTLR_EL1.the("I"),
+    SCTLR_EL1.the("EOS"),
+    SCTLR_EL1.the("nAA"),
+    number("RES1_5_4", 5, 4, "reserved, ones"),
+    SCTLR_EL1.the("SA"),
+    SCTLR_EL1.the("C"),
+    SCTLR_EL1.the("A"),
+    SCTLR_EL1.the("M"),
+];
+
+registers! {
+    /// SCTLR_EL2 with HCR_EL2.E2H = 0.
+    SCTLR_EL2 "E2H = 0" = ONE_PRIVILEGE;
+    /// SCTLR_EL3.
+    SCTLR_EL3 = ONE_PRIVILEGE;
+}
+
 /// PAR_EL1 after an address translation that succeeded (F = 0).
 pub const PAR_EL1_SUCCESS: Register = Register {
     name: "PAR_EL1",
     section: "D23.2, PAR_EL1, F = 0",
     fields: &[
-        super::Field {
+        Field {
             name: "ATTR",
             high: 63,
             low: 56,

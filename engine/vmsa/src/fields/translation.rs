@@ -161,10 +161,12 @@ const TTBR: [Field; 3] = [
 ];
 
 registers! {
-    /// TTBR0_EL1, and TTBR0_EL2 and TTBR0_EL3.
+    /// TTBR0_EL1, and TTBR0_EL2.
     TTBR0_EL1 = TTBR;
     /// TTBR1_EL1, and TTBR1_EL2.
     TTBR1_EL1 = TTBR;
+    /// TTBR0_EL3: there are no ASIDs.
+    TTBR0_EL3 = [TTBR[1], TTBR[2]];
     /// VTTBR_EL2.
     VTTBR_EL2 = [
         number("VMID", 63, 48, "virtual machine"),

@@ -14,7 +14,7 @@ const WIDTHS: [u32; 5] = [36, 39, 42, 47, 48];
 pub(super) fn of(register: &Register, value: u64, mmfr0: Option<u64>) -> Vec<String> {
     match register.name {
         "TCR_EL1" => {
-            let halves = [AddressHalf::Upper, AddressHalf::Lower].map(|half| half_in_words(value, half));
+            let halves = [AddressHalf::Upper, AddressHalf::Lower].map(|half| half_in_words(value, half, mmfr0));
             halves.into_iter().chain(output_size(TCR_EL1.the("IPS"), value, mmfr0)).collect()
         }
         "VTCR_EL2" => stage2(value, mmfr0),
@@ -22,8 +22,9 @@ pub(super) fn of(register: &Register, value: u64, mmfr0: Option<u64>) -> Vec<Str
             let with_e2h = "with HCR_EL2.E2H = 1 it has the fields of TCR_EL1: decode tcr_el1".to_owned();
             one_range(value, mmfr0).into_iter().chain([with_e2h]).collect()
         }
+        "SCTLR_EL2" => vec!["with HCR_EL2.E2H = 1 it has the fields of SCTLR_EL1: decode sctlr_el1".to_owned()],
         "TCR_EL3" => one_range(value, mmfr0),
-        "TTBR0_EL1" | "TTBR1_EL1" | "VTTBR_EL2" => {
+        "TTBR0_EL1" | "TTBR1_EL1" | "TTBR0_EL3" | "VTTBR_EL2" => {
             let narrow = registers::decode_ttbr(Layout::Bits48, value).bits();
             let wide = registers::decode_ttbr(Layout::Lpa, value).bits();
             vec![format!("root at {narrow:#x}; with 52-bit addresses at {wide:#x}")]
@@ -43,9 +44,9 @@ pub(super) fn of(register: &Register, value: u64, mmfr0: Option<u64>) -> Vec<Str
     }
 }
 
-fn half_in_words(tcr: u64, half: AddressHalf) -> String {
+fn half_in_words(tcr: u64, half: AddressHalf, mmfr0: Option<u64>) -> String {
     let name = if half == AddressHalf::Upper { "upper half" } else { "lower half" };
-    match image::shape_of_half(tcr, half) {
+    match image::shape_of_half(tcr, half, mmfr0) {
         Ok(shape) => format!("{name}: {}", range(&shape)),
         Err(error) => format!("{name}: {error}"),
     }
@@ -56,7 +57,7 @@ fn range(shape: &Shape) -> String {
 }
 
 fn one_range(tcr: u64, mmfr0: Option<u64>) -> Vec<String> {
-    let shape = image::shape_of_one_range(tcr).map_or_else(|error| error.to_string(), |shape| range(&shape));
+    let shape = image::shape_of_one_range(tcr, mmfr0).map_or_else(|error| error.to_string(), |shape| range(&shape));
     [shape].into_iter().chain(output_size(VTCR_EL2.the("PS"), tcr, mmfr0)).collect()
 }
 
@@ -80,7 +81,7 @@ fn output_size(size: Field, value: u64, mmfr0: Option<u64>) -> Option<String> {
 
 /// What VTCR_EL2 says, and which PARange it needs (the limits on T0SZ and SL0 that follow from the size of physical addresses).
 fn stage2(vtcr: u64, mmfr0: Option<u64>) -> Vec<String> {
-    let shape = match image::shape_of_stage2(vtcr) {
+    let shape = match image::shape_of_stage2(vtcr, mmfr0) {
         Ok(shape) => shape,
         Err(error) => return vec![format!("stage 2: {error}")],
     };

@@ -128,6 +128,9 @@ fn conclusions(root: &Root, descriptor: Descriptor, encoding: &EncodingArguments
     if reserved != 0 {
         lines.push(format!("bits that are reserved here are set: {reserved:#x}"));
     }
+    if encoding.regime == Regime::El1 {
+        lines.push("read as one of EL1&0: --regime el2, el2&0, el3, stage2 or secure reads it otherwise".to_owned());
+    }
     if !matches!(meaning, Meaning::Leaf(..)) {
         return lines;
     }

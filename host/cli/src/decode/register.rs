@@ -8,7 +8,7 @@ use super::{Words, conclusions};
 
 /// Registers that higher exception levels have with the fields of EL1's, and the highest of these.
 const LIKE_EL1: [(&str, u8); 9] = [
-    ("TTBR0", 3),
+    ("TTBR0", 2),
     ("TTBR1", 2),
     ("MAIR", 3),
     ("TCR2", 2),
@@ -40,9 +40,18 @@ pub(super) fn decode(register: &Register, name: &str, value: u64, mmfr0: Option<
     let unnamed = (unnamed != 0).then(|| format!("bits without a field here are set: {unnamed:#x}"));
     Words {
         head: format!("{name} = {value:#018x} (DDI 0487, {})", register.section),
-        fields: fields(register, value),
+        fields: fields(register, value).into_iter().map(|row| of_level(row, &name)).collect(),
         conclusions: unnamed.into_iter().chain(conclusions::of(register, value, mmfr0)).collect(),
     }
+}
+
+/// What the fields of these are for is written for EL1.
+fn of_level([field, bits, value, says]: [String; 4], name: &str) -> [String; 4] {
+    let says = match name.split_once('_') {
+        Some(("SCTLR" | "TCR2", el @ ("EL2" | "EL3"))) => says.replace("EL1&0", el).replace("EL1", el),
+        _ => says,
+    };
+    [field, bits, value, says]
 }
 
 /// The fields as rows.

@@ -55,6 +55,7 @@ fn a_clean_page() {
               NS          [5]      0x0  no: leads to the Non-secure space
               AttrIndx    [4:2]    0x0  memory type, by MAIR: 0
               Type        [1:0]    0x3  type: page
+              read as one of EL1&0: --regime el2, el2&0, el3, stage2 or secure reads it otherwise
               EL1 reads, writes; EL0 nothing; memory MEM/NORMAL
               as text:       RW NX SHD AF            UXN    MEM/NORMAL
         "#]],
@@ -73,6 +74,7 @@ fn a_table() {
           PXNTable  [59]     0x1  yes: EL1 may not execute anything below
           AF        [10]     0x0  no: accessed (FEAT_HAFT)
           Type      [1:0]    0x3  type: table
+          read as one of EL1&0: --regime el2, el2&0, el3, stage2 or secure reads it otherwise
     "#]]
     .assert_eq(&text);
 }
@@ -106,20 +108,24 @@ fn leaves_of_every_shape() {
     expect![[r#"
         0x00e8000040000f43 at level 3, 4K granule, Bits48: 4K page to 0x40000000 (DDI 0487, D8.3.1)
           AttrIndx    [4:2]    0x0  memory type, by MAIR: 0
+          read as one of EL1&0: --regime el2, el2&0, el3, stage2 or secure reads it otherwise
           EL1 reads, writes; EL0 reads, writes; memory MEM/NORMAL
           as text:   USR RW NX SHD AF NG         UXN    MEM/NORMAL
         0x0060000040010711 at level 2, 4K granule, Bits48: 2M block to 0x40000000 (DDI 0487, D8.3.1)
           AttrIndx    [4:2]    0x4  memory type, by MAIR: 4
+          read as one of EL1&0: --regime el2, el2&0, el3, stage2 or secure reads it otherwise
           EL1 reads, writes; EL0 nothing; memory DEVICE/nGnRE
           as text:       RW NX SHD AF        BLK UXN    DEVICE/nGnRE
         0x0060000040000701 at level 0, 4K granule, Bits48: reserved: 4K pages have no block at level 0 without LPA2 (TCR.DS = 1; --wide) (DDI 0487, D8.3.1)
         0x0060000040000701 at level 1, 16K granule, Bits48: reserved: 16K pages have no block at level 1 without LPA2 (TCR.DS = 1; --wide) (DDI 0487, D8.3.1)
         0x0061234000004703 at level 3, 4K granule, Lpa2: 4K page to 0xd234000004000 (DDI 0487, D8.3.1)
           AttrIndx    [4:2]    0x0  memory type, by MAIR: 0
+          read as one of EL1&0: --regime el2, el2&0, el3, stage2 or secure reads it otherwise
           EL1 reads, writes; EL0 nothing; memory MEM/NORMAL
           as text:       RW NX SHD AF            UXN    MEM/NORMAL
         0x006012340000f703 at level 3, 64K granule, Lpa: 64K page to 0xf123400000000 (DDI 0487, D8.3.1)
           AttrIndx    [4:2]    0x0  memory type, by MAIR: 0
+          read as one of EL1&0: --regime el2, el2&0, el3, stage2 or secure reads it otherwise
           EL1 reads, writes; EL0 nothing; memory MEM/NORMAL
           as text:       RW NX SHD AF            UXN    MEM/NORMAL
         0x0060000040000701 at level 3, 4K granule, Bits48: reserved: 4K pages have no block at level 3; a page has type 3 (DDI 0487, D8.3.1)
@@ -316,7 +322,7 @@ fn what_is_unknown_is_one_line() {
         "ttbr9",
         &["1"],
         expect![
-            "nothing known of `ttbr9`: expected descriptor, esr, tlbi, oops, pagemap, ptdump, tcr_el1, tcr2_el1, tcr_el2, tcr_el3, vtcr_el2, ttbr0_el1, ttbr1_el1, vttbr_el2, mair_el1, pir_el1, pire0_el1, por_el0, por_el1, s2pir_el2, s2por_el1, sctlr_el1, hcr_el2, par_el1, far_el1, hpfar_el2, spsr_el1, midr_el1, ctr_el0, id_aa64pfr0_el1, id_aa64pfr1_el1, id_aa64pfr2_el1, id_aa64isar0_el1, id_aa64isar1_el1, id_aa64mmfr0_el1, id_aa64mmfr1_el1, id_aa64mmfr2_el1, id_aa64mmfr3_el1, id_aa64mmfr4_el1"
+            "nothing known of `ttbr9`: expected descriptor, esr, tlbi, oops, pagemap, ptdump, tcr_el1, tcr2_el1, tcr_el2, tcr_el3, vtcr_el2, ttbr0_el1, ttbr1_el1, ttbr0_el3, vttbr_el2, mair_el1, pir_el1, pire0_el1, por_el0, por_el1, s2pir_el2, s2por_el1, sctlr_el1, sctlr_el2, sctlr_el3, hcr_el2, par_el1, far_el1, hpfar_el2, spsr_el1, midr_el1, ctr_el0, id_aa64pfr0_el1, id_aa64pfr1_el1, id_aa64pfr2_el1, id_aa64isar0_el1, id_aa64isar1_el1, id_aa64mmfr0_el1, id_aa64mmfr1_el1, id_aa64mmfr2_el1, id_aa64mmfr3_el1, id_aa64mmfr4_el1"
         ],
     );
     check("tcr", &["x"], expect![["`x` is no 64-bit number (hexadecimal, with or without 0x; 0d… is decimal)"]]);

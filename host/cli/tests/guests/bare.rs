@@ -51,7 +51,7 @@ pub(crate) fn boot(mut image: Image, machine: &'static str, registers: &[(Regist
 
 /// QEMU begins an ELF file at EL3 where there is one; what has no header, at EL2.
 fn elf(image: &Image) -> Vec<u8> {
-    let mut file = vec![0; HEADER_BYTES];
+    let mut file = [0; HEADER_BYTES];
     let mut put = |at: usize, bytes: &[u8]| file[at..at + bytes.len()].copy_from_slice(bytes);
     put(0, b"\x7fELF\x02\x01\x01");
     // An executable for AArch64, of one segment to be loaded.

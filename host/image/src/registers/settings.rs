@@ -1,12 +1,10 @@
 //! What registers say of how a page table is walked, field by field: CPUs that use one table must agree about it.
 
 use vmsa::IdRegisters;
-use vmsa::fields::{Field, HCR_EL2, ID_AA64MMFR0_EL1, Register, SCTLR_EL1, TCR_EL1, TCR_EL2, TCR2_EL1, VTCR_EL2};
+use vmsa::fields::{Field, HCR_EL2, Register, SCTLR_EL1, TCR_EL1, TCR_EL2, TCR2_EL1, VTCR_EL2};
 
-use super::Registers;
+use super::{MMFR0, PA_RANGE, Registers};
 use crate::root::{Regime, Root, Setting};
-
-const PA_RANGE: Field = ID_AA64MMFR0_EL1.the("PARange");
 
 /// Bits of output address, by IPS, PS or PARange: they are encoded alike.
 fn output_bits(range: u64) -> u32 {
@@ -21,7 +19,7 @@ impl Registers {
             |field: &str| root.settings.iter().find(|it| it.name.rsplit('.').next() == Some(field)).map(|it| it.value);
         root.sets_access_flag = of("HA").map(|value| value != 0);
         // A size beyond what descriptors, or the CPU, have is the largest that they have.
-        let parange = self.get("ID_AA64MMFR0_EL1").map(|word| output_bits(PA_RANGE.get(word)));
+        let parange = self.get(MMFR0).map(|word| output_bits(PA_RANGE.get(word)));
         let most = root.shape.layout.output_bits().min(parange.unwrap_or(u32::MAX));
         root.output_bits = of("IPS").or_else(|| of("PS")).map(|range| output_bits(range).min(most));
     }

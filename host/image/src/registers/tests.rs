@@ -116,7 +116,7 @@ fn permissions_in_registers_that_nobody_knows_are_unknown() {
     assert_eq!((known.indirection, known.overlay), (Indirection::By(7, 0), Overlay::By(8)));
     let direct = control(&[("HCR_EL2", 1), ("VTTBR_EL2", 0), ("VTCR_EL2", 1 << 37 | 0x8002_3558), ("S2POR_EL1", 8)]);
     assert_eq!(direct.overlay, Overlay::Off, "no overlay over permissions that are direct");
-    assert!(shape_of_stage2(1 << 38 | 0x8002_3558).is_err());
+    assert!(shape_of_stage2(1 << 38 | 0x8002_3558, None).is_err());
 }
 
 /// CPUs run one kernel with the overlays of two threads: one page table of the kernel, two of processes.
@@ -134,13 +134,13 @@ fn overlays_of_threads_tell_page_tables_of_processes_apart() {
 /// VTCR_EL2 of a monitor: 39 bits of intermediate address, level 1, one table.
 #[test]
 fn stage_2_starts_where_the_register_says() {
-    let shape = shape_of_stage2(0x8002_3559).expect("a shape");
+    let shape = shape_of_stage2(0x8002_3559, None).expect("a shape");
     assert_eq!((shape.input_bits, shape.start, shape.entries(Level::L1)), (39, Level::L1, 512));
     let found = registers(&[("HCR_EL2", 1), ("VTCR_EL2", 0x8002_3558), ("VTTBR_EL2", 0x7_0000_4100_0000)]);
     let roots = found.roots(&Origin::Flags).roots;
     assert_eq!(roots[0].shape.entries(Level::L1), 1024, "two concatenated tables");
     assert_eq!((roots[0].identifier, roots[0].address), (7, PhysAddr::new(0x4100_0000)));
-    let lpa2 = shape_of_stage2(12 | 1 << 32 | 1 << 33).expect("a shape");
+    let lpa2 = shape_of_stage2(12 | 1 << 32 | 1 << 33, None).expect("a shape");
     assert_eq!((lpa2.start, lpa2.layout), (Level::MINUS_1, Layout::Lpa2));
 }
 
@@ -263,4 +263,42 @@ fn output_addresses_are_as_long_as_all_allow() {
         registers(&[("HCR_EL2", 1), ("VTCR_EL2", 0x8002_3558 | 1 << 21), ("VTTBR_EL2", 0)]).roots(&Origin::Flags);
     assert_eq!((stage2.roots[0].output_bits, stage2.roots[0].sets_access_flag), (Some(40), Some(true)));
     assert_eq!(registers(&[("TCR_EL1", TCR), BOTH[0]]).roots(&Origin::Flags).roots[0].sets_access_flag, Some(false));
+}
+
+/// AArch64.BlockDescSupported, LeafBase and TTBaseAddress: descriptors of 64K pages are as wide as the CPU is, a TTBR as IPS is.
+#[test]
+fn descriptors_of_64k_pages_are_as_wide_as_the_cpu() {
+    const ROOT: u64 = 0x4000_0000 | 1 << 2;
+    const HIGH: u64 = 1 << 48;
+    let rows = [(5, None, false), (6, None, true), (5, Some(5), false), (5, Some(6), true), (6, Some(5), false)];
+    for (ips, parange, is_wide) in rows.into_iter().chain([(6, Some(6), true), (0, Some(6), true), (6, Some(0), false)])
+    {
+        let both = TCR & !(7 << 32 | 3 << 14 | 3 << 30) | ips << 32 | 1 << 14 | 3 << 30;
+        let one = 0x8080_3510 | 1 << 14 | ips << 16;
+        let values = [
+            ("TCR_EL1", both),
+            ("TTBR0_EL1", ROOT),
+            ("TTBR1_EL1", ROOT),
+            ("SCTLR_EL1", 1),
+            ("TCR_EL2", one),
+            ("TTBR0_EL2", 1 << 63 | ROOT),
+            ("SCTLR_EL2", 1),
+            ("TCR_EL3", one),
+            ("TTBR0_EL3", 1 << 63 | ROOT),
+            ("SCTLR_EL3", 1),
+            ("VTCR_EL2", 0x8000_3540 | 1 << 14 | ips << 16 | 24),
+            ("VTTBR_EL2", ROOT),
+            ("HCR_EL2", 1),
+        ];
+        let known = parange.map(|range| (MMFR0, range));
+        let found = registers(&values.into_iter().chain(known).collect::<Vec<_>>()).roots(&Origin::Flags);
+        assert_eq!(found.roots.len(), 5, "{found:?}");
+        let address = 0x4000_0000 | if is_wide && ips == 6 { HIGH } else { 0 };
+        for root in &found.roots {
+            let expected = if is_wide { Layout::Lpa } else { Layout::Bits48 };
+            assert_eq!((root.shape.layout, root.address.bits()), (expected, address), "{ips} {parange:?} {root}");
+            assert_eq!(root.identifier, 0, "EL2 and EL3 have no ASID: {root}");
+            assert_eq!(root.shape.page_size.has_leaf(Level::L1, root.shape.layout), is_wide);
+        }
+    }
 }

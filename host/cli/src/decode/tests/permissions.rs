@@ -32,6 +32,7 @@ fn leaves_that_name_their_permissions() {
           PIIndex1    [51]     0x1  yes: bit 1 of PIIndex: permissions, by PIR_ELx
           nDirty      [7]      0x1  yes: clean: a write faults, or hardware makes it dirty
           PIIndex0    [6]      0x0  no: bit 0 of PIIndex: permissions, by PIR_ELx
+          read as one of EL1&0: --regime el2, el2&0, el3, stage2 or secure reads it otherwise
           PIIndex 14, clean: a write faults, or hardware makes it dirty
           EL1 reads; EL0 nothing; memory MEM/NORMAL
           as text:       ro NX SHD AF            UXN    MEM/NORMAL
@@ -42,6 +43,7 @@ fn leaves_that_name_their_permissions() {
           PIIndex1    [51]     0x0  no: bit 1 of PIIndex: permissions, by PIR_ELx
           nDirty      [7]      0x0  no: clean: a write faults, or hardware makes it dirty
           PIIndex0    [6]      0x0  no: bit 0 of PIIndex: permissions, by PIR_ELx
+          read as one of EL1&0: --regime el2, el2&0, el3, stage2 or secure reads it otherwise
           PIIndex 4, dirty
           EL1 nothing; EL0 executes; memory MEM/NORMAL
           as text:       ro NX SHD AF NG                MEM/NORMAL privileged ---, EL0 --x

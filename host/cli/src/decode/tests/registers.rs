@@ -73,6 +73,11 @@ fn registers_beside_a_syndrome() {
         ("mair_el3", "ff"),
         ("hcr", "0x488000001"),
         ("ttbr0_el3", "0x4001000"),
+        ("ttbr0_el3", "0x0042000004001001"),
+        ("sctlr_el2", "30c5183d"),
+        ("sctlr_el3", "32cd183f"),
+        ("sctlr_el3", "0x0000030000000000"),
+        ("tcr2_el2", "0xa"),
         ("id_aa64pfr1", "0x21"),
     ];
     let kept = |line: &&str| !line.contains("no: ") && !line.contains(": 0  ") && !line.ends_with(": no");
@@ -83,7 +88,7 @@ fn registers_beside_a_syndrome() {
         })
         .collect();
     expect_file!["registers.txt"].assert_eq(&all);
-    for wrong in ["ttbr1_el3", "tcr_el4", "far_el4", "spsr_el0"] {
+    for wrong in ["ttbr1_el3", "tcr_el4", "far_el4", "spsr_el0", "sctlr_el0", "sctlr_el4"] {
         assert!(text(wrong, &["0"]).starts_with("nothing known of"), "{wrong}");
     }
 }
