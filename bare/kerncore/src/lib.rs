@@ -11,6 +11,7 @@
 //! What a kernel that is a `realm` asks of the RMM, and how far it believes the answer; how memory changes hands (`handing`), and the
 //! `pool` of pages that it shares; a `ring` is in one of them. How CPUs wait for one of them that changes the tables: `parking`.
 //! How many have which page, folios as one: `counts`.
+//! The order of locks: `lock_order`.
 //! What a program is begun from: `arguments` of the command line, files of a `cpio` archive, one of them a `program` (ELF); how processes stand with `stops`, and the `countdown` of a timer.
 //!
 //! No allocator, no `unsafe`, no statics. The large values are made in place: see each one's documentation for its size.
@@ -32,6 +33,7 @@ pub mod handing;
 pub mod json;
 pub mod linear;
 pub mod list;
+pub mod lock_order;
 pub mod memory_map;
 pub mod module;
 pub mod monitor;
