@@ -19,6 +19,7 @@ mod cpus;
 mod facts;
 mod fallible;
 mod files;
+mod locks;
 mod measure;
 mod memory;
 mod process;

@@ -20,6 +20,7 @@ pub(crate) mod first;
 pub(crate) mod futex;
 pub(crate) mod image;
 mod last;
+mod life;
 pub(crate) mod numbers;
 pub(crate) mod ownership;
 mod pressure;

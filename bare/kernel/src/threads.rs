@@ -10,6 +10,7 @@ pub(crate) mod dispatcher;
 pub(crate) mod mutex;
 pub(crate) mod parted;
 pub(crate) mod queue;
+mod ready;
 pub(crate) mod thread;
 mod turn;
 pub(crate) mod waiters;

@@ -29,6 +29,8 @@ pub(crate) enum Program {
     KernelOf4K,
     /// The kernel that takes every fault on a read for what it is told as, to be measured beside.
     KernelOfPlainReads,
+    /// The kernel that looks at the order of locks.
+    CheckedKernel,
     /// Runs beneath a kernel.
     Monitor,
     /// A guest that tries what it must not.
@@ -41,8 +43,9 @@ pub(crate) enum Program {
 
 impl Program {
     /// Every program that tests boot.
-    pub(crate) const ALL: [Program; 5] =
-        [Program::Kernel, Program::Monitor, Program::Fuzzer, Program::Realm, Program::Resizer];
+    // The plain kernel last of the kernels: its ELF file is the one that stays.
+    pub(crate) const ALL: [Program; 6] =
+        [Program::CheckedKernel, Program::Kernel, Program::Monitor, Program::Fuzzer, Program::Realm, Program::Resizer];
 
     /// The guest of the monitor's that has this name, which is not the kernel.
     pub(crate) fn guest(name: &OsStr) -> Option<Program> {
@@ -55,6 +58,7 @@ impl Program {
             Program::Kernel => ("kernel", "kernel", "Image"),
             Program::KernelOf4K => ("kernel", "kernel", "Image-4k"),
             Program::KernelOfPlainReads => ("kernel", "kernel", "Image-plain-reads"),
+            Program::CheckedKernel => ("kernel", "kernel", "Image-checked"),
             Program::Monitor => ("monitor", "monitor", "Monitor"),
             Program::Fuzzer => ("guests", "fuzzer", "Fuzzer"),
             Program::Realm => ("guests", "realm", "Realm"),
@@ -79,6 +83,7 @@ pub(crate) fn build(program: Program, say: &mut dyn FnMut(&str)) -> Result<Kerne
     command.args(match program {
         Program::KernelOf4K => Some("--features=fixed-4k"),
         Program::KernelOfPlainReads => Some("--features=plain-reads"),
+        Program::CheckedKernel => Some("--features=checked"),
         _ => None,
     });
     command.args(["--message-format", "json-render-diagnostics"]).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -1,12 +1,12 @@
 //! What `early` leaves for the high half: plain values. A reference, a string or a function pointer would hold an
 //! address of the identity map, where nothing is any more.
 
-use hardware::lock::Lock;
 use kerncore::list::List;
 use kerncore::memory_map::{Kind, MAX_RANGES, MapFull, MemoryMap, Piece};
 use kerncore::range::PhysicalRange;
 
 use crate::facts::Facts;
+use crate::locks::{Lock, order};
 
 /// The facts, and who has which memory.
 #[derive(Clone, Copy)]
@@ -15,7 +15,7 @@ pub(crate) struct Handover {
     memory: List<Piece, MAX_RANGES>,
 }
 
-static HANDOVER: Lock<Option<Handover>> = Lock::new(None);
+static HANDOVER: Lock<Option<Handover>> = Lock::new(order::HANDOVER, None);
 
 /// What it takes.
 pub(crate) const BYTES: usize = size_of_val(&HANDOVER);

@@ -15,6 +15,7 @@ use crate::checks::moments::{self, Moment};
 use crate::cpus::stacks::{self, Kind};
 use crate::cpus::{calls, parking, start, walkers};
 use crate::facts::{self, Facts, page_size};
+use crate::locks::checked;
 use crate::memory::pages::{self, Absent};
 use crate::memory::{coming, hidden_pages, kernel_table, linear_map, ranges, unneeded};
 use crate::process::first;
@@ -106,6 +107,7 @@ fn set_up_boot_cpu(facts: &Facts) {
     let address = per_cpu::prepare(0, emergency_stack, facts.conflict_patience());
     // SAFETY: prepared for this CPU; no `catch` runs yet.
     unsafe { per_cpu::install(address) };
+    checked::start();
     hardware::exception::install_vectors();
     hardware::cache::note_this_cpu();
     walkers::note(0, start::this(0));

@@ -3,7 +3,6 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use hardware::lock::Lock;
 use hardware::per_cpu::MAX_CPUS;
 use hardware::{interrupts, timer};
 use linearmap::{Context, NotParked, Refused, Wanted};
@@ -11,6 +10,7 @@ use linearmap::{Context, NotParked, Refused, Wanted};
 use super::detail::{Detail, tell};
 use crate::cpus::{calls, parking, walkers};
 use crate::facts::{facts, page_size};
+use crate::locks::{Lock, order};
 use crate::memory::{current, linear_map, pages};
 
 /// log2 of the pages of the block of which one is changed: a part of some leaf.
@@ -35,7 +35,7 @@ pub(super) fn is_named(detail: &mut Detail) -> bool {
     let change = |wanted| map.change(&[start..start + page_size().size_bytes()], wanted, Context::MayWait);
     let table = current::upper();
     let look = || (table.summary(table.range()), table.translate(start), map.counters().splits);
-    let (has_begun, is_over, seen) = (AtomicBool::new(false), AtomicBool::new(false), Lock::new(None));
+    let (has_begun, is_over, seen) = (AtomicBool::new(false), AtomicBool::new(false), Lock::new(order::DEAF, None));
     calls::while_idle_on_every_cpu(&|cpu| match cpu {
         0 => {
             wait_deaf(&has_begun);

@@ -4,16 +4,17 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use hardware::gic::{self, InterruptController};
-use hardware::lock::{Lock, Pause};
+use hardware::lock::Pause;
 use hardware::{interrupts, parking, per_cpu, registers, timer};
 use spin::mutex::SpinMutex;
 
 use crate::cpus::{self, walkers};
 use crate::facts::{Facts, facts};
+use crate::locks::{Lock, order};
 use crate::memory::devices;
 use crate::report::console::say;
 
-static CONTROLLER: Lock<Option<InterruptController>> = Lock::new(None);
+static CONTROLLER: Lock<Option<InterruptController>> = Lock::new(order::CONTROLLER, None);
 
 /// What is called, with the number of the CPU that runs it.
 type Function<'a> = &'a (dyn Fn(usize) + Sync);

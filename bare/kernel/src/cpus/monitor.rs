@@ -2,7 +2,6 @@
 
 use core::ops::Range;
 
-use hardware::lock::Lock;
 use hardware::psci::Conduit;
 use hardware::{conflict, hypercall};
 use kerncore::devicetree::Psci;
@@ -12,6 +11,7 @@ use vmsa::{PhysAddr, VirtAddr};
 
 use crate::cpus::firmware;
 use crate::facts::facts;
+use crate::locks::{Lock, order};
 
 /// Whether our monitor is beneath a kernel that was entered at this level. Where no firmware is told of, a call could be undefined.
 pub(crate) fn is_there(exception_level: u64, psci: Option<&Psci>) -> bool {
@@ -35,7 +35,7 @@ pub(crate) fn print_ring(psci: &Psci, ring: PhysAddr) -> Option<u64> {
 /// Who hears of the same things: these leaves change size while the function that is called runs the other.
 pub(crate) type Watcher = fn(&[Range<VirtAddr>], &mut dyn FnMut());
 
-static WATCHER: Lock<Option<Watcher>> = Lock::new(None);
+static WATCHER: Lock<Option<Watcher>> = Lock::new(order::WATCHER, None);
 
 /// From now on this one hears, where there is a monitor.
 pub(crate) fn watch(watcher: Option<Watcher>) {

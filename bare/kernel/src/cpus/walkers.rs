@@ -2,13 +2,13 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use hardware::lock::Lock;
 use hardware::per_cpu::MAX_CPUS;
 use linearmap::{Cpu, Levels};
 use pagetable::TlbFeatures;
 use vmsa::{IdRegisters, Midr};
 
 use crate::facts::facts;
+use crate::locks::{Lock, order};
 
 /// What a CPU says of itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,7 +32,7 @@ impl Identity {
     }
 }
 
-static IDENTITIES: Lock<[Option<Identity>; MAX_CPUS]> = Lock::new([None; MAX_CPUS]);
+static IDENTITIES: Lock<[Option<Identity>; MAX_CPUS]> = Lock::new(order::IDENTITIES, [None; MAX_CPUS]);
 /// A bit for each CPU that runs and has said what it is.
 static RUNNING: AtomicU32 = AtomicU32::new(0);
 
@@ -42,7 +42,7 @@ pub(crate) fn running() -> u32 {
 }
 
 /// The CPUs that run, by number, and what they are.
-pub(crate) fn identities() -> impl Iterator<Item = (usize, Identity)> {
+pub(crate) fn identities() -> impl Iterator<Item = (usize, Identity)> + Clone {
     let identities = IDENTITIES.with(|identities| *identities);
     (0..).zip(identities).filter_map(|(index, identity)| Some((index, identity?)))
 }

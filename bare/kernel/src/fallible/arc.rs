@@ -161,12 +161,6 @@ impl<T> Weak<T> {
         strong.fetch_update(Ordering::Acquire, Ordering::Relaxed, more).ok()?;
         Some(Arc { shared, owns: PhantomData })
     }
-
-    /// Where the value is, or was.
-    pub(crate) fn as_ptr(&self) -> *const T {
-        // SAFETY: the memory is there while this is counted; no reference is made.
-        self.0.map_or(ptr::null(), |shared| unsafe { &raw const (*shared.as_ptr()).value })
-    }
 }
 
 impl<T> Clone for Weak<T> {

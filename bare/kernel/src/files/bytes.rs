@@ -31,10 +31,6 @@ impl Bytes {
         self.count
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
     /// Has a list for so many bytes, whose parts are taken as they are needed.
     pub(super) fn reserve(&mut self, most: usize) -> Result<(), NoMemory> {
         // The first byte may be anywhere in its part.

@@ -3,11 +3,11 @@
 use core::ops::Range;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use hardware::lock::Lock;
 use userspace::Map;
 use vmsa::PhysAddr;
 
 use crate::facts::page_size;
+use crate::locks::{Lock, order};
 use crate::memory::frames::{self, Frame};
 use crate::memory::promises;
 use crate::process::errno::{EFBIG, EINTR, ENOSPC, ENXIO, EPERM, Errno};
@@ -26,7 +26,7 @@ pub(crate) const SEAL_FUTURE_WRITE: u32 = 16;
 const MOST_BYTES: u64 = i64::MAX as u64;
 
 /// Pages that are looked at, or go, while the lock is held.
-const AT_ONCE: usize = 128;
+const AT_ONCE: usize = 32;
 
 /// A round of a loop whose length a program chooses: others have their turn, and SIGKILL ends it.
 fn check_going() -> Result<(), Errno> {
@@ -70,9 +70,9 @@ impl Drop for Content {
 impl Content {
     pub(crate) const fn new() -> Self {
         Self(
-            Lock::new(Pages { bytes: 0, frames: Map::new() }),
+            Lock::new(order::PAGES_OF_FILE, Pages { bytes: 0, frames: Map::new() }),
             AtomicU32::new(SEAL_SEAL),
-            Mutex::new(()),
+            Mutex::new(order::CONTENT, ()),
             AtomicU64::new(0),
         )
     }

@@ -1,7 +1,6 @@
 //! Numbers that one program adds to and another takes: `eventfd`.
 
-use hardware::lock::Lock;
-
+use crate::locks::{Lock, order};
 use crate::threads::waiters::Waiters;
 
 /// The most that it counts to.
@@ -17,7 +16,7 @@ pub(crate) struct Counter {
 
 impl Counter {
     pub(crate) fn new(value: u64, takes_one: bool) -> Self {
-        Self { value: Lock::new(value), takes_one, waiters: Waiters::new() }
+        Self { value: Lock::new(order::COUNTER, value), takes_one, waiters: Waiters::new() }
     }
 
     pub(crate) fn value(&self) -> u64 {

@@ -3,11 +3,10 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use hardware::lock::Lock;
-
 use super::locks::Owner;
 use super::open::File;
 use crate::fallible::{Arc, List, NoMemory, try_box};
+use crate::locks::{OpenLock, order};
 use crate::process::errno::{EBADF, EBUSY, EMFILE, Errno};
 
 /// Numbers of a part.
@@ -186,11 +185,11 @@ impl Descriptors {
 }
 
 /// A table of descriptors, which several processes may have. What is open there is closed once none of them has it, and its locks go.
-pub(crate) struct Table(Lock<Descriptors>);
+pub(crate) struct Table(OpenLock<Descriptors>);
 
 impl Table {
     pub(crate) fn new(descriptors: Descriptors) -> Result<Arc<Self>, NoMemory> {
-        Arc::try_new(Self(Lock::new(descriptors)))
+        Arc::try_new(Self(OpenLock::new(order::TABLE, descriptors)))
     }
 }
 
@@ -202,11 +201,11 @@ impl Drop for Table {
 }
 
 /// Which table a process has: none once it has ended, whoever waits for it.
-pub(crate) struct Files(Lock<Option<Arc<Table>>>);
+pub(crate) struct Files(OpenLock<Option<Arc<Table>>>);
 
 impl Files {
     pub(crate) const fn new(table: Arc<Table>) -> Self {
-        Self(Lock::new(Some(table)))
+        Self(OpenLock::new(order::FILES, Some(table)))
     }
 
     /// Runs `body` with the descriptors.

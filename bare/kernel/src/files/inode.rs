@@ -1,12 +1,12 @@
 //! A file of any kind, whatever its names.
 
 use crate::fallible::{Arc, NoMemory, Weak};
+use crate::locks::{Lock, OpenLock, order};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
-use hardware::lock::Lock;
 use userspace::Map;
 
 use super::content::Content;
@@ -34,7 +34,7 @@ pub(crate) const NAMELESS: (u32, u32) = (0, 1);
 
 /// What a file is.
 pub(crate) enum Body {
-    Folder(Lock<Folder>),
+    Folder(OpenLock<Folder>),
     Regular(Content),
     Secret(Secrets),
     Link(String),
@@ -211,7 +211,12 @@ impl Inode {
             accessed: now,
             changed: now,
         };
-        Arc::try_new(Self { number, body, attributes: Lock::new(attributes), uses: AtomicI32::new(0) })
+        Arc::try_new(Self {
+            number,
+            body,
+            attributes: Lock::new(order::ATTRIBUTES, attributes),
+            uses: AtomicI32::new(0),
+        })
     }
 
     pub(crate) fn regular(mode: u32) -> Result<Arc<Self>, NoMemory> {

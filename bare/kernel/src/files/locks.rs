@@ -8,11 +8,11 @@ use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use hardware::lock::Lock;
 use userspace::Map;
 
 use super::inode::Inode;
 use crate::fallible::List;
+use crate::locks::{OpenLock, order};
 use crate::process::errno::{EDEADLK, ENOLCK, Errno};
 use crate::threads::waiters::{Interrupted, Waiters, wait};
 
@@ -77,7 +77,7 @@ struct State {
     waiting: Vec<(Owner, Owner)>,
 }
 
-static ALL: Lock<State> = Lock::new(State { held: Map::new(), waiting: Vec::new() });
+static ALL: OpenLock<State> = OpenLock::new(order::LOCKS, State { held: Map::new(), waiting: Vec::new() });
 /// Files that have locks: mostly none has.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 static CHANGED: Waiters = Waiters::new();

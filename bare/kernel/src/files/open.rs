@@ -1,6 +1,7 @@
 //! Files that are open: what a descriptor names.
 
 use crate::fallible::Arc;
+use crate::locks::order;
 use alloc::string::String;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -44,7 +45,7 @@ pub(crate) struct Listed {
 
 impl Position {
     const fn new() -> Self {
-        Self { at: AtomicU64::new(0), moving: Mutex::new(Listed { position: 0, name: String::new() }) }
+        Self { at: AtomicU64::new(0), moving: Mutex::new(order::POSITION, Listed { position: 0, name: String::new() }) }
     }
 
     /// What it is now: who reads the text about a file may be the one that moves it.
@@ -101,7 +102,7 @@ impl File {
             Body::Made(made) => made.text(),
             _ => Text::new(),
         };
-        let text = Mutex::new(text);
+        let text = Mutex::new(order::TEXT, text);
         let file =
             Self { inode, flags: AtomicU32::new(flags), position: Position::new(), text, path, _writing: writing };
         file.count(1);

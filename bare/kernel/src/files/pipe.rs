@@ -1,10 +1,9 @@
 //! Pipes: bytes that one program writes and another reads.
 
-use hardware::lock::Lock;
-
 use super::bytes::{self, Bytes};
 use crate::facts::page_size;
 use crate::fallible::NoMemory;
+use crate::locks::{Lock, OpenLock, order};
 use crate::process::errno::{EBUSY, EINVAL, ENOMEM, Errno};
 use crate::threads::mutex::Mutex;
 use crate::threads::waiters::Waiters;
@@ -21,8 +20,9 @@ pub(crate) const ATOMIC: usize = bytes::PART;
 
 /// What is in a pipe, and who is at its ends.
 pub(crate) struct State {
-    pub(crate) bytes: Bytes,
-    /// Bytes that it holds.
+    /// Bytes that are in it.
+    pub(crate) held: usize,
+    /// Bytes that it has room for.
     pub(crate) room: usize,
     pub(crate) readers: u32,
     pub(crate) writers: u32,
@@ -32,6 +32,8 @@ pub(crate) struct State {
 
 /// A pipe.
 pub(crate) struct Pipe {
+    /// However long it is: what is in it is moved with interrupts open.
+    bytes: OpenLock<Bytes>,
     pub(crate) state: Lock<State>,
     /// Whether it is a file with a name, whose ends wait for each other.
     pub(crate) is_named: bool,
@@ -43,12 +45,23 @@ pub(crate) struct Pipe {
 impl Pipe {
     pub(crate) fn new(is_named: bool) -> Result<Self, NoMemory> {
         let room = PAGES << page_size().shift();
-        let state = State { bytes: Bytes::new(room)?, room, readers: 0, writers: 0, opened: [0; 2] };
-        Ok(Self { state: Lock::new(state), is_named, turn: Mutex::new(()), waiters: Waiters::new() })
+        let state = State { held: 0, room, readers: 0, writers: 0, opened: [0; 2] };
+        Ok(Self {
+            bytes: OpenLock::new(order::BYTES, Bytes::new(room)?),
+            state: Lock::new(order::PIPE, state),
+            is_named,
+            turn: Mutex::new(order::TURN, ()),
+            waiters: Waiters::new(),
+        })
     }
 
     pub(crate) fn room(&self) -> usize {
         self.state.with(|state| state.room)
+    }
+
+    /// Bytes that are in it.
+    pub(crate) fn held(&self) -> usize {
+        self.state.with(|state| state.held)
     }
 
     /// Has it hold so many bytes, in pages whose number is a power of two; gives how many.
@@ -61,13 +74,14 @@ impl Pipe {
         if pages > MOST_PAGES {
             return Err(ENOMEM);
         }
-        self.state.with(|state| {
-            if state.bytes.len() > room {
+        // Nobody puts something in meanwhile.
+        self.bytes.with(|bytes| {
+            if bytes.len() > room {
                 return Err(EBUSY);
             }
-            state.bytes.reserve(room)?;
-            state.room = room;
-            Ok(room)
+            bytes.reserve(room)?;
+            self.state.with(|state| state.room = room);
+            Ok(())
         })?;
         self.waiters.wake_all();
         Ok(room)
@@ -75,22 +89,22 @@ impl Pipe {
 
     /// Bytes that it has room for.
     pub(crate) fn free(&self) -> usize {
-        self.state.with(|state| state.room - state.bytes.len())
+        self.state.with(|state| state.room - state.held)
     }
 
     /// Whether who reads need not wait: there is something, or nothing will ever come.
     pub(crate) fn is_readable(&self) -> bool {
-        self.state.with(|state| !state.bytes.is_empty() || state.writers == 0)
+        self.state.with(|state| state.held > 0 || state.writers == 0)
     }
 
     /// Whether who writes so many bytes need not wait: there is room, or nobody reads.
     pub(crate) fn is_writable(&self, bytes: usize) -> bool {
-        self.state.with(|state| state.readers == 0 || state.room - state.bytes.len() >= bytes)
+        self.state.with(|state| state.readers == 0 || state.room - state.held >= bytes)
     }
 
     /// What it holds behind the first so many bytes, as much as fits, which stays there; how much.
     pub(crate) fn look(&self, skipped: usize, to: &mut [u8]) -> usize {
-        self.state.with(|state| state.bytes.look(skipped, to))
+        self.bytes.with(|bytes| bytes.look(skipped, to))
     }
 
     /// One end is opened, or closed.
@@ -113,9 +127,12 @@ impl Pipe {
 
     /// Takes what there is, as much as fits: `Some(0)` at the end, `None` if one has to wait.
     pub(crate) fn take(&self, to: &mut [u8]) -> Option<usize> {
-        let taken = self.state.with(|state| {
-            let count = state.bytes.take(to);
-            (count > 0 || state.writers == 0).then_some(count)
+        let taken = self.bytes.with(|bytes| {
+            let count = bytes.take(to);
+            self.state.with(|state| {
+                state.held -= count;
+                (count > 0 || state.writers == 0).then_some(count)
+            })
         });
         if taken.is_some_and(|count| count > 0) {
             self.waiters.wake_all();
@@ -125,16 +142,18 @@ impl Pipe {
 
     /// Puts in what fits; few bytes as one. `None` if one has to wait, `Some(None)` if nobody reads; nothing where there is no memory.
     pub(crate) fn put(&self, from: &[u8]) -> Option<Option<usize>> {
-        let put = self.state.with(|state| {
-            if state.readers == 0 {
+        let put = self.bytes.with(|bytes| {
+            let (readers, room) = self.state.with(|state| (state.readers, state.room - state.held));
+            if readers == 0 {
                 return Some(None);
             }
-            let room = state.room - state.bytes.len();
             let least = if from.len() <= ATOMIC { from.len() } else { 1 };
             if room < least {
                 return None;
             }
-            Some(Some(state.bytes.add(&from[..room.min(from.len())], least)))
+            let count = bytes.add(&from[..room.min(from.len())], least);
+            self.state.with(|state| state.held += count);
+            Some(Some(count))
         });
         if let Some(Some(1..)) = put {
             self.waiters.wake_all();

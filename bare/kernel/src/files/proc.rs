@@ -184,7 +184,7 @@ impl Proc {
             }
             Self::Threads(process) => {
                 let process = table::find(*process)?;
-                let all = process.life.with(|life| life.threads.iter().map(|one| one.number()).try_list())?;
+                let all = process.threads().map(|one| one.number()).try_list()?;
                 return numbers(S_IFDIR, &all);
             }
             Self::Descriptors(who) | Self::Details(who) => {

@@ -1,9 +1,25 @@
 //! Names that move: each move is one step, so that a name that is replaced is never without a file, and folders stay a tree.
 
+use core::cmp::Ordering;
+
 use super::inode::{Body, Folder, Inode};
 use super::tree::{CHANGES, Place, inside, is_within};
 use crate::fallible::{Arc, try_text};
+use crate::locks::OpenLock;
 use crate::process::errno::{EBUSY, EEXIST, EINVAL, EISDIR, ENOENT, ENOTDIR, EPERM, EXDEV, Errno};
+
+/// Runs `body` with two folders, or with one that is both.
+fn with_both<T>(
+    one: &OpenLock<Folder>,
+    other: &OpenLock<Folder>,
+    body: impl FnOnce(&mut Folder, Option<&mut Folder>) -> T,
+) -> T {
+    match core::ptr::from_ref(one).cmp(&core::ptr::from_ref(other)) {
+        Ordering::Equal => one.with(|one| body(one, None)),
+        Ordering::Less => one.with(|one| other.with(|other| body(one, Some(other)))),
+        Ordering::Greater => other.with(|other| one.with(|one| body(one, Some(other)))),
+    }
+}
 
 impl Place {
     /// Has what is at two places change places.
@@ -83,14 +99,9 @@ impl Place {
             Some(own) => folder.names.get_mut(&self.name).map(|name| core::mem::replace(name, own.clone())),
             None => folder.take(&self.name),
         };
-        let before = place.with(|folder| {
-            let put = |folder: &mut Folder| folder.names.insert(name, theirs.clone());
-            let put = match core::ptr::eq(place, other_place) {
-                true => put(folder),
-                // Whoever has two has `CHANGES`, and so nobody waits for them the other way round.
-                false => other_place.with(put),
-            };
+        let before = with_both(place, other_place, |folder, other| {
             // Without room nothing has changed.
+            let put = other.unwrap_or(&mut *folder).names.insert(name, theirs.clone());
             put.map(|old| [old, set(folder)])
         })?;
         drop(before);

@@ -9,12 +9,12 @@
 
 use alloc::vec::Vec;
 
-use hardware::lock::Lock;
 use userspace::{FileError, Map};
 use vmsa::PhysAddr;
 
 use crate::facts::page_size;
 use crate::fallible::NoMemory;
+use crate::locks::{Lock, order};
 use crate::memory::secret::{self, Secret};
 use crate::memory::{folios, frames};
 
@@ -69,7 +69,7 @@ pub(crate) struct Secrets(Lock<Pages>);
 impl Secrets {
     pub(crate) const fn new() -> Self {
         let spare = (PhysAddr::new(0), PhysAddr::new(0));
-        Self(Lock::new(Pages { bytes: 0, given: Map::new(), count: 0, spare, pieces: Vec::new() }))
+        Self(Lock::new(order::SECRETS, Pages { bytes: 0, given: Map::new(), count: 0, spare, pieces: Vec::new() }))
     }
 
     pub(crate) fn bytes(&self) -> u64 {

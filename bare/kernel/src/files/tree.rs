@@ -3,11 +3,11 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use hardware::lock::Lock;
 use spin::Once;
 
 use super::inode::{Body, Folder, Inode, S_IFLNK};
 use crate::fallible::{Arc, List, Weak, try_format, try_text};
+use crate::locks::{OpenLock, order};
 use crate::process::errno::{
     EBUSY, EEXIST, EINVAL, EISDIR, ELOOP, ENAMETOOLONG, ENOENT, ENOMEM, ENOTDIR, ENOTEMPTY, EROFS, Errno,
 };
@@ -22,11 +22,11 @@ const LONGEST_PATH: usize = 4096;
 static ROOT: Once<Arc<Inode>> = Once::new();
 /// Had by whoever changes names, or follows folders upwards: what was looked at stays so until it has been acted on. Who walks down has no
 /// need of it: each step is of one folder, and each name changes by one step.
-pub(super) static CHANGES: Mutex<()> = Mutex::new(());
+pub(super) static CHANGES: Mutex<()> = Mutex::new(order::CHANGES, ());
 
 /// Makes the root of the tree.
 pub(crate) fn start() -> Result<(), Errno> {
-    let root = Inode::new(Body::Folder(Lock::new(Folder::new(Weak::new()))), 0o755)?;
+    let root = Inode::new(Body::Folder(OpenLock::new(order::FOLDER, Folder::new(Weak::new()))), 0o755)?;
     ROOT.call_once(|| root);
     Ok(())
 }
@@ -146,7 +146,7 @@ fn step(folder: &Arc<Inode>, name: &str) -> Result<Option<Arc<Inode>>, Errno> {
     }
 }
 
-pub(super) fn inside(folder: &Arc<Inode>) -> Result<&Lock<Folder>, Errno> {
+pub(super) fn inside(folder: &Arc<Inode>) -> Result<&OpenLock<Folder>, Errno> {
     match &folder.body {
         Body::Folder(inside) => Ok(inside),
         Body::Made(_) => Err(EROFS),
@@ -200,7 +200,8 @@ impl Place {
 
     /// A new folder under the name.
     pub(crate) fn create_folder(&self, mode: u32) -> Result<(), Errno> {
-        let folder = Inode::new(Body::Folder(Lock::new(Folder::new(Arc::downgrade(&self.folder)))), mode)?;
+        let folder =
+            Inode::new(Body::Folder(OpenLock::new(order::FOLDER, Folder::new(Arc::downgrade(&self.folder)))), mode)?;
         self.create(&folder)
     }
 

@@ -3,13 +3,13 @@
 use core::marker::PhantomData;
 use core::ops::Range;
 
-use hardware::lock::Lock;
 use linearmap::{Calls, Embedder, NotParked, State};
 use pagetable::Licence;
 use vmsa::{BbmLevel, Granule, PhysAddr, VirtAddr};
 
 use crate::cpus::{monitor, parking};
 use crate::facts::facts;
+use crate::locks::{Lock, order};
 use crate::memory::reach::Reach;
 use crate::memory::{pages, window};
 
@@ -32,7 +32,7 @@ impl<T> linearmap::Lock for MapLock<T> {
     type Held = T;
 
     fn new(held: T) -> Self {
-        Self(Lock::new(held))
+        Self(Lock::new(order::LINEAR_MAP, held))
     }
 
     fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {

@@ -15,6 +15,7 @@ use vmsa::{PhysAddr, VirtAddr};
 
 use crate::facts::{facts, page_size};
 use crate::fallible::List;
+use crate::locks::order;
 use crate::memory::layout::CODE;
 use crate::memory::tables::{EXECUTABLE, map, map_pages};
 use crate::memory::{going, kernel_table, linear_map, pages, poke};
@@ -36,7 +37,7 @@ struct Arena {
     is_clear: bool,
 }
 
-static ARENAS: Mutex<Vec<Arena>> = Mutex::new(Vec::new());
+static ARENAS: Mutex<Vec<Arena>> = Mutex::new(order::EXECUTABLE, Vec::new());
 
 impl Arena {
     fn bytes(&self) -> u64 {

@@ -9,10 +9,10 @@ use core::alloc::{GlobalAlloc, Layout};
 use core::ptr;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use hardware::lock::Lock;
 use vmsa::PhysAddr;
 
 use crate::facts::{facts, page_size};
+use crate::locks::{Lock, order};
 use crate::memory::{failing, frames, pages};
 use crate::threads::dispatcher;
 
@@ -55,8 +55,10 @@ struct Heap;
 
 #[global_allocator]
 static HEAP: Heap = Heap;
-static OBJECTS: Lock<Sizes> =
-    Lock::new(Sizes { pages: [ptr::null_mut(); SIZES], objects: Objects { shared: [0; SIZES], pages_of_larger: 0 } });
+static OBJECTS: Lock<Sizes> = Lock::new(
+    order::HEAP,
+    Sizes { pages: [ptr::null_mut(); SIZES], objects: Objects { shared: [0; SIZES], pages_of_larger: 0 } },
+);
 static BYTES: AtomicU64 = AtomicU64::new(0);
 
 /// Bytes of pages that the heap has.

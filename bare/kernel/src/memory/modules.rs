@@ -11,6 +11,7 @@ use vmsa::VirtAddr;
 use crate::cpus::calls;
 use crate::facts::page_size;
 use crate::fallible::{List, try_text};
+use crate::locks::order;
 use crate::memory::executable::Text;
 use crate::memory::vmalloc::Area;
 use crate::report::console::say;
@@ -30,7 +31,7 @@ struct Loaded {
     _area: Option<Area>,
 }
 
-static LOADED: Mutex<Vec<Loaded>> = Mutex::new(Vec::new());
+static LOADED: Mutex<Vec<Loaded>> = Mutex::new(order::MODULES, Vec::new());
 
 /// Why a module is not loaded, and nothing is left of it.
 #[derive(Debug)]

@@ -4,7 +4,6 @@ use core::fmt;
 use core::slice;
 use core::sync::atomic::AtomicU64;
 
-use hardware::lock::Lock;
 use hardware::{access, probe};
 use kerncore::buddy::{AddError, Buddy, Layout, MAX_ORDER, PageSet, RemoveError, WrongLength};
 use kerncore::early::{EarlyAllocator, EarlyError, Request};
@@ -15,6 +14,7 @@ use spin::Once;
 use vmsa::{PhysAddr, VirtAddr};
 
 use crate::facts::{facts, page_size};
+use crate::locks::{Lock, order};
 use crate::memory::failing;
 use crate::memory::ranges;
 use crate::report::console::say;
@@ -22,7 +22,7 @@ use crate::report::console::say;
 static LAYOUT: Once<Layout> = Once::new();
 static SECRET: Once<PageSet<'static>> = Once::new();
 static LOST_TO_HOST: Once<PageSet<'static>> = Once::new();
-static PAGES: Lock<Option<Buddy<'static>>> = Lock::new(None);
+static PAGES: Lock<Option<Buddy<'static>>> = Lock::new(order::PAGES, None);
 
 /// Why there is no page allocator.
 #[derive(Debug)]

@@ -12,6 +12,7 @@ use vmsa::{Granule, PhysAddr};
 use crate::cpus::monitor;
 use crate::facts::{facts, page_size};
 use crate::files::inode::{Body, Inode};
+use crate::locks::order;
 use crate::memory::mapped::{Mapped, Path};
 use crate::memory::told::Told;
 use crate::memory::{folios, frames, pages, promises, strays};
@@ -38,7 +39,7 @@ pub(crate) struct SpaceLock<T>(Parted<T>);
 
 impl<T> Lock<T> for SpaceLock<T> {
     fn new(held: T) -> Self {
-        Self(Parted::new(held))
+        Self(Parted::new(order::SPACE, held))
     }
 
     fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {

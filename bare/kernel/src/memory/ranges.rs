@@ -1,14 +1,14 @@
 //! Which memory there is, who had it at the end of boot, and what has gone since.
 
-use hardware::lock::Lock;
 use kerncore::list::List;
 use kerncore::memory_map::{Kind, MAX_RANGES, MemoryMap};
 use kerncore::range::PhysicalRange;
 use vmsa::PhysAddr;
 
 use crate::facts::page_size;
+use crate::locks::{Lock, order};
 
-static MAP: Lock<MemoryMap> = Lock::new(MemoryMap::new());
+static MAP: Lock<MemoryMap> = Lock::new(order::MAP, MemoryMap::new());
 
 /// Ranges of a memory map.
 pub(crate) type Ranges = List<PhysicalRange, MAX_RANGES>;

@@ -1,19 +1,19 @@
 //! Pages that are shared with a realm's host one by one, from a pool of large pieces: see [`kerncore::pool`]. Elsewhere they are pages as any.
 
-use hardware::lock::Lock;
 use kerncore::pool::{PIECE_BYTES, Pool};
 use kerncore::range::PhysicalRange;
 use spin::Once;
 use vmsa::{PhysAddr, VirtAddr};
 
 use crate::facts::{facts, page_size};
+use crate::locks::{Lock, order};
 use crate::memory::handed::{self, NotHanded};
 use crate::memory::pages;
 
 static POOL: Once<Lock<Pool>> = Once::new();
 
 fn pool() -> &'static Lock<Pool> {
-    POOL.call_once(|| Lock::new(Pool::new(page_size().shift())))
+    POOL.call_once(|| Lock::new(order::SHARED, Pool::new(page_size().shift())))
 }
 
 /// A page that the host can read and write, until it is dropped.

@@ -8,12 +8,12 @@
 //! ```
 
 use crate::fallible::List;
+use crate::locks::{Lock, order};
 use alloc::vec::Vec;
 use core::fmt;
 use core::iter;
 use core::ops::Range;
 
-use hardware::lock::Lock;
 use kerncore::buddy::MAX_ORDER;
 use linearmap::{Context, Leaves, Refused, Wanted};
 use pagetable::Change;
@@ -28,7 +28,7 @@ use crate::memory::{going, kernel_table, linear_map, pages};
 const AT_ONCE: usize = 16;
 
 /// The addresses of every area with its guard, ascending.
-static TAKEN: Lock<Vec<Range<u64>>> = Lock::new(Vec::new());
+static TAKEN: Lock<Vec<Range<u64>>> = Lock::new(order::TAKEN, Vec::new());
 
 /// Memory until it is dropped.
 #[derive(Debug)]

@@ -22,8 +22,8 @@ use super::table::Process;
 use super::{sending, table};
 use crate::clock;
 use crate::fallible::NoMemory;
+use crate::locks::{OpenLock, order};
 use crate::threads::dispatcher;
-use crate::threads::mutex::Mutex;
 
 /// A process, and which of its alarms.
 type Key = (i32, Name);
@@ -41,8 +41,7 @@ struct Alarms {
     made: u64,
 }
 
-/// Nobody leaves its CPU who has it, so that the dispatcher may take it too.
-static ALARMS: Mutex<Alarms> = Mutex::new(Alarms { all: Map::new(), order: Vec::new(), made: 0 });
+static ALARMS: OpenLock<Alarms> = OpenLock::new(order::ALARMS, Alarms { all: Map::new(), order: Vec::new(), made: 0 });
 /// Some are armed whose time is what somebody has run. Written under the lock.
 static HAS_RUNNING: AtomicBool = AtomicBool::new(false);
 

@@ -35,11 +35,7 @@ pub(super) fn end_thread() {
     if address != 0 && copies::write_half(address, 0).is_ok() {
         futex::wake(&process, Place { address, is_shared: true }, 1, u32::MAX);
     }
-    let is_last = process.life.with(|life| {
-        life.threads.retain(|one| one.number() != thread.number());
-        life.spent += thread.spent();
-        life.threads.is_empty()
-    });
+    let is_last = process.life.with(|life| life.end(&thread));
     numbers::leave_thread(thread.number());
     ownership::leave(&thread);
     if is_last {

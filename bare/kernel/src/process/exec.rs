@@ -86,7 +86,7 @@ pub(crate) fn run(thread: &Arc<Thread>, folder: &Arc<Inode>, wanted: Wanted, fra
     // From here on there is no way back.
     process.go_on_alone(thread)?;
     numbers::leave_thread(thread.number());
-    thread.set_number(process.number);
+    process.life.with(|life| life.rename(thread, process.number))?;
     let before = process.space.with(|slot| slot.replace(space.clone()));
     drop(space::enter(space.clone()));
     drop(before);

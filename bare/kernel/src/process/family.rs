@@ -5,15 +5,16 @@ use core::sync::atomic::Ordering;
 use super::space::Space;
 use super::table::{INIT, Process, all, find};
 use crate::fallible::Arc;
+use crate::locks::order;
 use crate::threads::mutex::Mutex;
 use crate::threads::parted::Parted;
 
 /// Had by whoever changes which processes there are, whose children they are, and their groups: what was looked at stays so until it has been
 /// acted on.
-pub(crate) static FAMILY: Mutex<()> = Mutex::new(());
+pub(crate) static FAMILY: Mutex<()> = Mutex::new(order::FAMILY, ());
 
 /// Had in part while an address space is made of another, and is not in the table yet.
-static SPACES: Parted<()> = Parted::new(());
+static SPACES: Parted<()> = Parted::new(order::SPACES, ());
 
 /// Gives `each` all address spaces. None is copied meanwhile, so that there is none that has what was there before and is not given.
 pub(crate) fn for_each_space(each: impl FnMut(Arc<dyn Space>)) {

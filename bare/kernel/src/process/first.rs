@@ -5,7 +5,6 @@ use alloc::vec::Vec;
 use core::slice;
 
 use hardware::exception::Frame;
-use hardware::lock::Lock;
 use hardware::{masked, timer};
 use kerncore::arguments;
 use kerncore::command_line::Measure;
@@ -28,6 +27,7 @@ use crate::files::device::Device;
 use crate::files::inode::{Body, Inode};
 use crate::files::open::{File, O_RDWR};
 use crate::files::{tree, unpack};
+use crate::locks::{Lock, order};
 use crate::memory::ledger::Ledger;
 use crate::memory::mapped::Path;
 use crate::memory::{frames, linear_map, told};
@@ -154,8 +154,8 @@ fn begin(wanted: Wanted) -> Result<(), Errno> {
         number: numbers::new_number(),
         space,
         files: Table::new(files)?,
-        folder: Arc::try_new(Lock::new(tree::root()))?,
-        actions: Arc::try_new(Lock::new(try_box([Action::default(); SIGNALS])?))?,
+        folder: Arc::try_new(Lock::new(order::FOLDER_OF, tree::root()))?,
+        actions: Arc::try_new(Lock::new(order::ACTIONS, try_box([Action::default(); SIGNALS])?))?,
         image: Image::default(),
         parent: 0,
         group: 0,
@@ -182,6 +182,7 @@ fn begin(wanted: Wanted) -> Result<(), Errno> {
     };
     let task = Task::new(&process, 0);
     let thread = task.thread(number, 0, try_box(body)?).ok_or(ENOMEM)?;
-    process.life.with(|life| life.threads.try_push(thread.clone()))?;
-    Ok(queue::add(thread)?)
+    process.life.with(|life| life.threads.insert(number, thread.clone()))?;
+    queue::add(thread);
+    Ok(())
 }

@@ -1,12 +1,12 @@
 //! Futexes: waiting for a word of memory that a program changes.
 
 use crate::fallible::{Arc, List, NoMemory};
+use crate::locks::{OpenLock, order};
 use alloc::vec::Vec;
 use core::cell::Cell;
 use core::slice;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use hardware::lock::Lock;
 use hardware::user;
 use userspace::{Access, AreaFlags, Backing, Kind, Map, Rights};
 
@@ -60,7 +60,7 @@ pub(super) const OWNER: u32 = 0x3fff_ffff;
 
 type Table = Map<Key, Vec<Arc<Waiter>>>;
 
-static TABLE: Lock<Table> = Lock::new(Map::new());
+static TABLE: OpenLock<Table> = OpenLock::new(order::FUTEX, Map::new());
 
 /// A word, as a program names it.
 #[derive(Clone, Copy)]
@@ -336,7 +336,7 @@ pub(crate) fn change_and_wake(
     as_one(address, Kind::Write, |table| {
         let old = user::load_word(address)?;
         // SAFETY: `key` takes no address above `copies::END`, and no odd one. What no leaf lets EL0 write is read-only to EL1 as well
-        // (`Shape::change`). Interrupts are masked.
+        // (`Shape::change`). Who has the lock stays on its CPU.
         let found = unsafe { user::exchange_word(address, old, change(old)) }?;
         if found != old {
             // Others change it: they get their turn, too.

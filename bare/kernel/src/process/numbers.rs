@@ -2,16 +2,16 @@
 
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
-use hardware::lock::Lock;
 use userspace::Map;
 
 use super::errno::{ESRCH, Errno};
 use super::table::{Process, all, find};
 use crate::fallible::{Arc, NoMemory};
+use crate::locks::{Lock, order};
 use crate::threads::thread::Thread;
 
 /// Processes by the numbers of their threads, but for those that are the process' own.
-static THREADS: Lock<Map<i32, Arc<Process>>> = Lock::new(Map::new());
+static THREADS: Lock<Map<i32, Arc<Process>>> = Lock::new(order::THREADS, Map::new());
 static NEXT: AtomicI32 = AtomicI32::new(1);
 /// Numbers are given out a second time: before, nobody can have the next.
 static HAS_WRAPPED: AtomicBool = AtomicBool::new(false);
@@ -32,11 +32,9 @@ pub(crate) fn new_number() -> i32 {
         }
         let is_taken = |process: &Arc<Process>| {
             process.number == number
-                || process.life.with(|life| {
-                    life.threads.iter().any(|one| one.number() == number)
-                        || life.group == number
-                        || life.session == number
-                })
+                || process
+                    .life
+                    .with(|life| life.threads.contains_key(&number) || life.group == number || life.session == number)
         };
         if !all().any(|process| is_taken(&process)) {
             return number;

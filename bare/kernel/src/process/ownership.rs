@@ -8,7 +8,6 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use hardware::lock::Lock;
 use hardware::{timer, user};
 use userspace::Map;
 
@@ -18,6 +17,7 @@ use super::futex::{self, Key, Place};
 use super::numbers;
 use super::table::Process;
 use crate::fallible::{Arc, NoMemory};
+use crate::locks::{Lock, order};
 use crate::threads::thread::{Leaving, Thread, current};
 use crate::threads::{dispatcher, queue};
 
@@ -25,7 +25,7 @@ use crate::threads::{dispatcher, queue};
 /// kernel.max_lock_depth.
 const LONGEST_CHAIN: usize = 1024;
 /// Of those, how many are looked at before others get the table.
-const STEPS: usize = 32;
+const STEPS: usize = 8;
 
 struct Waiter {
     thread: Arc<Thread>,
@@ -124,7 +124,7 @@ enum Next {
     Own,
 }
 
-static TABLE: Lock<Table> = Lock::new(Table::new());
+static TABLE: Lock<Table> = Lock::new(order::OWNERSHIP, Table::new());
 /// Threads that have ended: who found an owner, and no end since, is seen by its end.
 static ENDS: AtomicU64 = AtomicU64::new(0);
 

@@ -7,13 +7,13 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use hardware::lock::Lock;
 use hardware::timer;
 
 use super::signals::SIGKILL;
 use super::space::Space;
 use super::table::{self, INIT, Process};
 use crate::fallible::Arc;
+use crate::locks::{Lock, order};
 use crate::memory::frames;
 use crate::report::console::say;
 use crate::threads::thread::{Leaving, current};
@@ -34,7 +34,7 @@ static IS_CHOOSING: AtomicBool = AtomicBool::new(false);
 /// Threads that lack memory.
 static LACKING: Waiters = Waiters::new();
 /// The process whose end is waited for, and since when, in ticks of the counter.
-static AWAITED: Lock<(i32, u64)> = Lock::new((0, 0));
+static AWAITED: Lock<(i32, u64)> = Lock::new(order::AWAITED, (0, 0));
 
 /// Has memory come free, from a process that ends if there is no other, which is never the first. The thread looks then whether it has
 /// what it lacks.

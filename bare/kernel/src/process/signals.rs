@@ -3,11 +3,11 @@
 use alloc::collections::VecDeque;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use hardware::lock::Lock;
 use kerncore::stops::News;
 
 use super::errno::{EINVAL, ENOMEM, EPERM, Errno};
 use crate::fallible::NoMemory;
+use crate::locks::{OpenLock, order};
 
 /// How many signals there are.
 pub(crate) const SIGNALS: usize = 64;
@@ -188,7 +188,7 @@ impl Info {
 /// Signals that wait to be taken.
 pub(crate) struct Pending {
     set: AtomicU64,
-    queue: Lock<Queue>,
+    queue: OpenLock<Queue>,
 }
 
 /// What is known of signals that wait, as they came.
@@ -217,7 +217,10 @@ impl Queue {
 
 impl Pending {
     pub(crate) const fn new() -> Self {
-        Self { set: AtomicU64::new(0), queue: Lock::new(Queue { infos: VecDeque::new(), timers: 0 }) }
+        Self {
+            set: AtomicU64::new(0),
+            queue: OpenLock::new(order::PENDING, Queue { infos: VecDeque::new(), timers: 0 }),
+        }
     }
 
     pub(crate) fn set(&self) -> u64 {

@@ -1,9 +1,9 @@
 //! Address spaces of programs, and which one each CPU runs.
 
 use crate::fallible::Arc;
+use crate::locks::{Lock, order};
 use core::cell::UnsafeCell;
 
-use hardware::lock::Lock;
 use hardware::platform::Hardware;
 use hardware::{interrupts, per_cpu, registers, translation, user};
 use pagetable::Census;
@@ -22,7 +22,7 @@ struct Short(Lock<Numbers>);
 
 impl userspace::Lock<Numbers> for Short {
     fn new(held: Numbers) -> Self {
-        Self(Lock::new(held))
+        Self(Lock::new(order::ASIDS, held))
     }
 
     fn with<R>(&self, body: impl FnOnce(&mut Numbers) -> R) -> R {

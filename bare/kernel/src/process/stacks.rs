@@ -2,12 +2,12 @@
 
 use alloc::vec::Vec;
 
-use hardware::lock::Lock;
 use pagetable::Change;
 use vmsa::{PhysAddr, VirtAddr};
 
 use crate::facts::page_size;
 use crate::fallible::List;
+use crate::locks::{Lock, order};
 use crate::memory::tables::{READ_WRITE, map};
 use crate::memory::{kernel_table, layout, pages};
 
@@ -31,7 +31,7 @@ struct Slots {
     next: u64,
 }
 
-static SLOTS: Lock<Slots> = Lock::new(Slots { kept: Vec::new(), free: Vec::new(), next: 0 });
+static SLOTS: Lock<Slots> = Lock::new(order::SLOTS, Slots { kept: Vec::new(), free: Vec::new(), next: 0 });
 
 fn bytes() -> u64 {
     page_size().size_bytes().max(BYTES)

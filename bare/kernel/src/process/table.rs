@@ -1,17 +1,17 @@
 //! Processes, and all of them by number.
 
 use crate::fallible::{Arc, NoMemory};
+use crate::locks::{Lock, OpenLock, order};
 use alloc::boxed::Box;
 use alloc::string::String;
-use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
-use hardware::lock::Lock;
 use kerncore::stops::Stops;
 use userspace::{Limits, Map};
 
 use super::errno::{EINTR, ESRCH, Errno};
 use super::image::Image;
+use super::life::{Life, Threads};
 use super::resources::{self, Resources};
 use super::signals::{Action, Info, Pending, SIGKILL, SIGNALS, SIGXCPU};
 use super::space::Space;
@@ -23,29 +23,6 @@ use crate::files::inode::Inode;
 use crate::threads::thread::Thread;
 use crate::threads::waiters::{Waiters, wait};
 use crate::threads::{dispatcher, queue};
-
-/// What changes in a process' life.
-pub(crate) struct Life {
-    pub(crate) parent: i32,
-    pub(crate) group: i32,
-    pub(crate) session: i32,
-    pub(crate) threads: Vec<Arc<Thread>>,
-    /// As `wait4` has it, once the process ends.
-    pub(crate) status: Option<i32>,
-    /// Every thread has ended.
-    pub(crate) is_over: bool,
-    /// Its parent has been told of that, and may wait for it: never where the parent ignores SIGCHLD.
-    pub(crate) is_told: bool,
-    /// One thread of its parent has waited for that, and no other does.
-    is_claimed: bool,
-    /// The signal that the parent is told its end by; 0 for none.
-    pub(crate) end_signal: i32,
-    /// Signals that were sent to a group or to all that it was among.
-    pub(crate) sent_to_group: u64,
-    /// By ended threads, and by children that were waited for.
-    pub(crate) spent: Spent,
-    pub(crate) spent_by_children: Spent,
-}
 
 /// A process.
 pub(crate) struct Process {
@@ -62,7 +39,7 @@ pub(crate) struct Process {
     is_ending: AtomicBool,
     pub(crate) stops: Stops,
     /// Held while this process is told of the end of a child, and while it looks for one.
-    pub(crate) telling: Lock<()>,
+    pub(crate) telling: OpenLock<()>,
     /// Who waits for children, for a stop, or for this process to leave its parent's address space.
     pub(crate) waiters: Waiters,
     /// Its parent waits until it runs a program, or is over: mostly it has the parent's address space.
@@ -81,7 +58,7 @@ pub(crate) struct Process {
     pub(crate) death_signal: AtomicU32,
 }
 
-static ALL: Lock<Map<i32, Arc<Process>>> = Lock::new(Map::new());
+static ALL: Lock<Map<i32, Arc<Process>>> = Lock::new(order::ALL, Map::new());
 /// Processes that were ever begun.
 static BEGUN: AtomicU64 = AtomicU64::new(0);
 
@@ -145,38 +122,25 @@ impl Process {
     pub(crate) fn new(new: New, umask: u32, limits: Resources) -> Result<Arc<Self>, NoMemory> {
         let New { number, space, files, folder, actions, image, parent, group, session, end_signal, wishes, users } =
             new;
-        let life = Life {
-            parent,
-            group,
-            session,
-            threads: Vec::new(),
-            status: None,
-            is_over: false,
-            is_told: false,
-            is_claimed: false,
-            end_signal,
-            sent_to_group: 0,
-            spent: Spent::default(),
-            spent_by_children: Spent::default(),
-        };
+        let life = Life::new([parent, group, session], end_signal);
         let process = Arc::try_new(Self {
             number,
-            space: Lock::new(Some(space)),
+            space: Lock::new(order::PROCESS_SPACE, Some(space)),
             files: Files::new(files),
             folder,
             umask: AtomicU32::new(umask),
             actions,
             pending: Pending::new(),
-            life: Lock::new(life),
-            image: Lock::new(image),
+            life: Lock::new(order::LIFE, life),
+            image: Lock::new(order::IMAGE, image),
             is_ending: AtomicBool::new(false),
             stops: Stops::default(),
-            telling: Lock::new(()),
+            telling: OpenLock::new(order::TELLING, ()),
             waiters: Waiters::new(),
             is_borrowing: AtomicBool::new(false),
-            limits: Lock::new(limits),
-            wishes: Lock::new(wishes),
-            users: Lock::new(users),
+            limits: Lock::new(order::LIMITS, limits),
+            wishes: Lock::new(order::WISHES, wishes),
+            users: Lock::new(order::USERS, users),
             dumpable: AtomicU32::new(1),
             begun: hardware::timer::read_counter(),
             is_reaper: AtomicBool::new(false),
@@ -198,7 +162,7 @@ impl Process {
 
     /// Whether this thread is the one whose wait it ends.
     pub(crate) fn claim(&self) -> bool {
-        self.life.with(|life| !core::mem::replace(&mut life.is_claimed, true))
+        self.life.with(Life::claim)
     }
 
     pub(crate) fn is_claimed(&self) -> bool {
@@ -253,19 +217,17 @@ impl Process {
 
     /// Has all its threads end but this one, of which it is told as of no other; waits until they have.
     pub(super) fn go_on_alone(&self, thread: &Thread) -> Result<(), Errno> {
+        let others = || self.threads().filter(|one| !core::ptr::eq(&**one, thread));
         let is_alone = || {
-            let has_others = self.life.with(|life| {
-                let others = life.threads.iter().filter(|one| !core::ptr::eq(&***one, thread));
-                // Another thread may have been the first to ask for this.
-                let is_first = !thread.task().is_over.load(Ordering::Relaxed);
-                others.filter(|_| is_first).for_each(|one| one.task().is_over.store(true, Ordering::Release));
-                life.threads.len() > 1
-            });
-            if !has_others {
-                return Some(());
+            // Another thread may have been the first to ask for this.
+            if self.life.with(|life| life.go_on_alone(thread)) {
+                others().for_each(|one| _ = self.life.with(|life| life.leave(&one)));
             }
-            wake(self.threads().filter(|one| !core::ptr::eq(&**one, thread)));
-            None
+            let is_alone = self.life.with(|life| life.is_alone(thread));
+            if !is_alone {
+                wake(others());
+            }
+            is_alone.then_some(())
         };
         // Signals come later: there is no way back.
         while wait(&[&self.waiters], None, is_alone).is_err() {
@@ -279,17 +241,17 @@ impl Process {
 
     /// The thread of this number, if it is one of its own.
     pub(crate) fn thread(&self, number: i32) -> Option<Arc<Thread>> {
-        self.life.with(|life| life.threads.iter().find(|one| one.number() == number).cloned())
+        self.life.with(|life| life.threads.get(&number).cloned())
     }
 
     #[inline(never)]
     pub(crate) fn threads(&self) -> Threads<'_> {
-        Threads { process: self, left: self.life.with(|life| life.threads.len()) }
+        Threads::of(&self.life)
     }
 
     /// The first of its threads.
     pub(crate) fn first_thread(&self) -> Option<Arc<Thread>> {
-        self.life.with(|life| life.threads.first().cloned())
+        self.life.with(|life| life.threads.first().map(|(_, thread)| thread.clone()))
     }
 
     /// Passes `body` what a thread is called; the first has its process' name.
@@ -326,32 +288,13 @@ impl Process {
     }
 
     /// What its threads have used.
-    #[inline(never)]
     pub(crate) fn spent(&self) -> Spent {
-        self.life.with(|life| life.threads.iter().map(|thread| thread.spent()).chain([life.spent]).sum())
+        Life::spent_of(&self.life)
     }
 
     /// Nanoseconds that it has run.
     pub(crate) fn nanoseconds(&self) -> u64 {
         crate::clock::nanoseconds(self.spent().ticks)
-    }
-}
-
-/// Threads of a process, the last first: those that there are, and some of those that end meanwhile.
-pub(crate) struct Threads<'p> {
-    process: &'p Process,
-    left: usize,
-}
-
-impl Iterator for Threads<'_> {
-    type Item = Arc<Thread>;
-
-    fn next(&mut self) -> Option<Arc<Thread>> {
-        self.process.life.with(|life| {
-            // What has ended meanwhile makes the list shorter: who lies below moves down, and none is left out.
-            self.left = self.left.min(life.threads.len()).checked_sub(1)?;
-            life.threads.get(self.left).cloned()
-        })
     }
 }
 

@@ -1,12 +1,11 @@
 //! What of a program belongs to one thread.
 
 use crate::fallible::{Arc, try_box};
+use crate::locks::{Lock, order};
 use alloc::string::String;
 use core::any::Any;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-use hardware::lock::Lock;
 
 use super::rseq::Sequences;
 use super::signals::{Info, Pending, SIGALRM, SIGKILL, SIGSTOP, Signal, Stack};
@@ -36,6 +35,9 @@ impl Schedule {
         }
     }
 }
+
+/// Threads of a process that are looked at for who takes a signal, interrupts masked.
+const LOOKED_AT: usize = 64;
 
 /// A thread's part of its process.
 pub(crate) struct Task {
@@ -75,8 +77,8 @@ impl Task {
             mask: AtomicU64::new(mask),
             awaited: AtomicU64::new(0),
             pending: Pending::new(),
-            schedule: Lock::new(Schedule::default()),
-            name: Lock::new(String::new()),
+            schedule: Lock::new(order::SCHEDULE, Schedule::default()),
+            name: Lock::new(order::NAME, String::new()),
             is_at_el0: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             signal_stack: Cell::new(Stack::NONE),
@@ -132,11 +134,12 @@ impl Task {
         !self.mask() | self.awaited.load(Ordering::Relaxed)
     }
 
-    /// Whether one of these signals, sent to its process, is for this thread: each is for the first that does not mask it.
+    /// Whether one of these signals, sent to its process, is for this thread: each is for the first that does not mask it, or, where none of
+    /// the first [`LOOKED_AT`] takes it, for any.
     #[inline(never)]
     fn takes_one_of(&self, signals: u64) -> bool {
         let open_before = self.process.life.with(|life| {
-            let tasks = life.threads.iter().map(|thread| thread.task());
+            let tasks = life.threads.iter().take(LOOKED_AT).map(|(_, thread)| thread.task());
             let before = tasks.take_while(|one| !core::ptr::eq(*one, self));
             before.filter(|one| !one.is_over()).fold(0, |open, one| open | one.open())
         });

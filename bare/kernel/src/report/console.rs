@@ -4,13 +4,14 @@ use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use common::console::{FALLBACK, flush as flush_uart, write};
-use hardware::lock::Lock;
 use hardware::pl011::Pl011;
 use hardware::registers;
 
+use crate::locks::{Lock, order};
+
 /// Whether the identity map has [`FALLBACK`].
 static IS_GUESS_MAPPED: AtomicBool = AtomicBool::new(false);
-static CONSOLE: Lock<Option<Pl011>> = Lock::new(None);
+static CONSOLE: Lock<Option<Pl011>> = Lock::new(order::CONSOLE, None);
 
 /// Prints a line, whole, beside what other CPUs print.
 macro_rules! say {

@@ -9,6 +9,7 @@ use hardware::{interrupts, per_cpu, registers};
 use kerncore::command_line::Exit;
 
 use crate::cpus::parking;
+use crate::locks::checked;
 use crate::report::console::{self, say};
 
 /// What the host is told.
@@ -57,6 +58,7 @@ pub(crate) fn claim_the_end() {
     if registers::read_sctlr() & 1 == 0 {
         return;
     }
+    checked::stop();
     // It reports, and answers nobody: who would park it must not wait.
     parking::leave(per_cpu::index());
     let this = per_cpu::index() as u32 + 1;
@@ -78,6 +80,7 @@ pub(crate) fn finish(status: Status) -> ! {
 /// Ends the machine with a program's status.
 pub(crate) fn finish_with(status: u32) -> ! {
     let _masks = interrupts::mask();
+    checked::stop();
     if !is_ending() {
         console::flush();
     }

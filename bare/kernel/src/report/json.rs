@@ -30,6 +30,7 @@ fn address(bits: u64) -> impl core::fmt::Display {
 
 /// `# detected`.
 pub(super) fn detected() {
+    let (cpus, level, tlb) = (walkers::identities(), linear_map::tolerance().level(), linear_map::tlb_features());
     section("detected", |all| {
         let cpu = |(index, cpu): (usize, walkers::Identity)| {
             object(move |one| {
@@ -44,9 +45,8 @@ pub(super) fn detected() {
                 one.field("ets", cpu.id.ets())
             })
         };
-        all.field("cpus", list(|| walkers::identities().map(cpu)))?;
-        all.field("bbm", linear_map::tolerance().level())?;
-        let tlb = linear_map::tlb_features();
+        all.field("cpus", list(|| cpus.clone().map(cpu)))?;
+        all.field("bbm", level)?;
         all.field("tlbi_by_range", tlb.range)?;
         all.field("level_hints", tlb.level_hints)?;
         all.field("tlbi_twice", tlb.repeat)?;
@@ -100,6 +100,7 @@ pub(super) fn summary() {
     let counted = (table.summary(linear.range()), table.summary(table.range()));
     let (Ok(of_linear), Ok(of_all)) = counted else { return };
     let (free, given) = pages::with_pages(|pages| (pages.free_bytes(), pages.given_bytes()));
+    let of_boot = unneeded::of_boot(&ranges::map());
     section("summary", |all| {
         let sizes = || {
             let sizes = LeafSize::all(page_size(), table.shape().layout);
@@ -117,7 +118,6 @@ pub(super) fn summary() {
         let bytes = |tables: usize| tables as u64 * page_size().size_bytes();
         all.field("linear_map_table_bytes", bytes(of_linear.tables()))?;
         all.field("other_table_bytes", bytes(of_all.tables() - of_linear.tables()))?;
-        let of_boot = unneeded::of_boot(&ranges::map());
         all.field("boot_freed_bytes", of_boot.freed)?;
         all.field("boot_kept_bytes", of_boot.kept)?;
         let bytes: u64 = unneeded::of_page_sizes().map(|(_, bytes)| bytes).sum();

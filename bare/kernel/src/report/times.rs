@@ -2,9 +2,10 @@
 
 use core::fmt;
 
-use hardware::lock::Lock;
 use hardware::{pmu, timer};
 use kerncore::list::List;
+
+use crate::locks::{Lock, order};
 
 /// How far boot has come. A number, not a name: it must survive the way to the high half.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,12 +50,15 @@ struct Times {
     instructions: u64,
 }
 
-static TIMES: Lock<Times> = Lock::new(Times {
-    records: List::new(Record { step: Step::MmuOn, instructions: 0, ticks: 0 }),
-    entry_ticks: 0,
-    last_count: 0,
-    instructions: 0,
-});
+static TIMES: Lock<Times> = Lock::new(
+    order::TIMES,
+    Times {
+        records: List::new(Record { step: Step::MmuOn, instructions: 0, ticks: 0 }),
+        entry_ticks: 0,
+        last_count: 0,
+        instructions: 0,
+    },
+);
 
 /// The counter at entry, from which seconds are told.
 pub(crate) fn start(entry_ticks: u64) {

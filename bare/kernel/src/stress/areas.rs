@@ -8,7 +8,6 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use hardware::lock::Lock;
 use hardware::per_cpu::MAX_CPUS;
 use hardware::probe;
 use hardware::translation::{read_translation, read_translation_to_write};
@@ -20,6 +19,7 @@ use super::came::Came;
 use super::text::{call, function};
 use crate::cpus::walkers;
 use crate::facts::{facts, page_size, protects_aliases};
+use crate::locks::{Lock, order};
 use crate::memory::vmalloc::{Area, AreaError};
 use crate::memory::{handed, linear_map, pages, poke};
 use crate::report::console::say;
@@ -42,7 +42,13 @@ impl Areas {
         let cpus = u64::from(walkers::running().count_ones()) + u64::from(late);
         let free = pages::with_pages(|pages| pages.free_bytes()) + lost();
         let counter = || AtomicU64::new(0);
-        Self { free, cpus, held: [const { Lock::new(None) }; MAX_CPUS], bytes: counter(), turns: counter() }
+        Self {
+            free,
+            cpus,
+            held: [const { Lock::new(order::STRESS, None) }; MAX_CPUS],
+            bytes: counter(),
+            turns: counter(),
+        }
     }
 
     /// What a CPU holds goes; a CPU that holds nothing takes its part.

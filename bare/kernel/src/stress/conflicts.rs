@@ -10,7 +10,6 @@
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use hardware::lock::Lock;
 use hardware::per_cpu::{self, MAX_CPUS};
 use hardware::{conflict, interrupts, parking, timer};
 use linearmap::Wanted;
@@ -19,6 +18,7 @@ use vmsa::{Level, VirtAddr};
 use super::arena::{Arena, PAGES, Use};
 use crate::cpus::{calls, monitor, walkers};
 use crate::facts::page_size;
+use crate::locks::{Lock, order};
 use crate::memory::linear_map;
 use crate::report::console::say;
 
@@ -44,7 +44,7 @@ static SURVIVED: [[AtomicU64; Place::ALL.len()]; Use::ALL.len()] =
     [const { [const { AtomicU64::new(0) }; Place::ALL.len()] }; Use::ALL.len()];
 static WRONG: AtomicU64 = AtomicU64::new(0);
 /// A lock for each CPU to hold.
-static LOCKS: [Lock<()>; MAX_CPUS] = [const { Lock::new(()) }; MAX_CPUS];
+static LOCKS: [Lock<()>; MAX_CPUS] = [const { Lock::new(order::STRESS, ()) }; MAX_CPUS];
 
 /// A round: odd while it is open.
 static ROUND: AtomicU64 = AtomicU64::new(0);
@@ -158,8 +158,9 @@ pub(super) fn run(rounds: u32) -> Option<bool> {
     monitor::watch(Some(watch));
     while let Some(place) = places.next().filter(|_| left > 0) {
         IS_OVER.store(false, Ordering::Release);
-        let (changer, left, is_ok) = (per_cpu::index(), Lock::new(&mut left), Lock::new(&mut is_ok));
-        let uses = Lock::new(&mut uses);
+        let (changer, left, is_ok) =
+            (per_cpu::index(), Lock::new(order::STRESS_VALUES, &mut left), Lock::new(order::STRESS_VALUES, &mut is_ok));
+        let uses = Lock::new(order::STRESS_VALUES, &mut uses);
         let work = |cpu: usize| {
             if cpu != changer {
                 return follow(place);

@@ -10,6 +10,7 @@ use spin::Once;
 use super::queue::{self, Next};
 use super::thread::{self, Leaving, Thread, try_current};
 use crate::cpus::calls;
+use crate::locks::checked;
 use crate::memory::{failing, linear_map};
 
 /// Slots of the linear map that an idle CPU looks at before it looks for threads again.
@@ -117,6 +118,7 @@ pub(crate) fn run(world: &dyn World) {
         let next = queue::next();
         match next {
             Next::Run(thread) => dispatch(world, thread),
+            Next::Again => {}
             Next::Idle(time) => {
                 // Exceptions were open meanwhile: there is a new look.
                 if world.leave() {
@@ -201,6 +203,7 @@ pub(crate) fn interrupts_open(body: impl FnOnce()) {
 
 /// Leaves the CPU. Comes back when it is this thread's turn again.
 pub(crate) fn leave(leaving: Leaving) {
+    let is_masked = interrupts::are_masked();
     let masks = interrupts::mask();
     let thread = thread::current();
     thread.leaving.set(leaving);
@@ -212,7 +215,7 @@ pub(crate) fn leave(leaving: Leaving) {
     // SAFETY: the dispatcher of this CPU left its stack pointer there, and does not run.
     let dispatcher = unsafe { *PLACES.0[per_cpu::index()].get() };
     // SAFETY: masked. The thread is `CURRENT`'s until it has left.
-    unsafe { hardware::thread::switch(place, dispatcher) };
+    checked::sleep(is_masked, || unsafe { hardware::thread::switch(place, dispatcher) });
     failing::exchange(fails);
     interrupts::restore(masks);
     parking::answer();

@@ -8,9 +8,11 @@
 use core::cell::UnsafeCell;
 use core::slice;
 
+use kerncore::lock_order::Class;
 use userspace::PARTS;
 
 use super::turn::Turn;
+use crate::locks::checked::Place;
 
 /// A turn on a cache line of its own.
 #[repr(align(64))]
@@ -18,6 +20,7 @@ struct Lane(Turn);
 
 /// A value that threads read, each with a part of its own, or that one works with.
 pub(crate) struct Parted<T> {
+    place: Place,
     lanes: [Lane; PARTS],
     value: UnsafeCell<T>,
 }
@@ -28,12 +31,14 @@ unsafe impl<T: Send + Sync> Sync for Parted<T> {}
 unsafe impl<T: Send> Send for Parted<T> {}
 
 impl<T> Parted<T> {
-    pub(crate) const fn new(value: T) -> Self {
-        Self { lanes: [const { Lane(Turn::new()) }; PARTS], value: UnsafeCell::new(value) }
+    pub(crate) const fn new(class: Class, value: T) -> Self {
+        Self { place: Place::new(class), lanes: [const { Lane(Turn::new()) }; PARTS], value: UnsafeCell::new(value) }
     }
 
     /// Runs `body` with the value, and nobody beside. Not by who has it in any way.
     pub(crate) fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
+        self.place.check();
+        let _held = self.place.hold();
         take_all(&self.lanes);
         // SAFETY: all turns are taken.
         let result = body(unsafe { &mut *self.value.get() });
@@ -44,6 +49,8 @@ impl<T> Parted<T> {
     /// Runs `body` with the value, beside who has other parts. Not by who has it in any way.
     #[inline(always)]
     pub(crate) fn with_part<R>(&self, part: usize, body: impl FnOnce(&T) -> R) -> R {
+        self.place.check();
+        let _held = self.place.hold();
         let lane = &self.lanes[part % PARTS];
         lane.0.take();
         // SAFETY: one turn is taken, so that nobody has the whole.
@@ -54,6 +61,8 @@ impl<T> Parted<T> {
 
     /// Runs `body` with the value, by whatever part is free. Nothing if none is.
     pub(crate) fn try_with<R>(&self, body: impl FnOnce(&T) -> R) -> Option<R> {
+        self.place.check();
+        let _held = self.place.hold();
         let lane = self.lanes.iter().find(|lane| lane.0.try_take())?;
         // SAFETY: one turn is taken, so that nobody has the whole.
         let result = body(unsafe { &*self.value.get() });

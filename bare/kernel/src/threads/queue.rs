@@ -1,27 +1,24 @@
 //! Who runs next: one queue for all CPUs, and those who wait for a time.
 
-use crate::fallible::{Arc, NoMemory};
-use alloc::collections::VecDeque;
-use alloc::vec::Vec;
-
-use hardware::lock::Lock;
 use hardware::{per_cpu, timer};
+use userspace::Map;
 
+use super::ready::{Found, Ready};
 use super::thread::{Leaving, Thread};
 use crate::cpus::calls;
+use crate::fallible::Arc;
+use crate::locks::{Lock, order};
 
 /// Threads that are woken at once when their time has come. The next look, for which a CPU is interrupted at once, wakes others.
-const MOST_AT_ONCE: usize = 32;
+const MOST_AT_ONCE: usize = 8;
 
-/// Threads that are ahead of one that is woken.
-const AHEAD: usize = 4;
 /// Of so many that are woken, one has all others ahead.
 const WAKES: u32 = 4;
 
 struct Queue {
-    ready: VecDeque<Arc<Thread>>,
-    /// By time, and number: the last is due first.
-    sleeping: Vec<((u64, i32), Arc<Thread>)>,
+    ready: Ready,
+    /// By time, and number.
+    sleeping: Map<(u64, i32), Arc<Thread>>,
     /// A bit for each CPU that has nothing to do.
     idle: u32,
     /// A bit for each CPU that dispatches.
@@ -31,12 +28,16 @@ struct Queue {
     wakes: u32,
 }
 
-static QUEUE: Lock<Queue> =
-    Lock::new(Queue { ready: VecDeque::new(), sleeping: Vec::new(), idle: 0, serving: 0, threads: 0, wakes: 0 });
+static QUEUE: Lock<Queue> = Lock::new(
+    order::QUEUE,
+    Queue { ready: Ready::new(), sleeping: Map::new(), idle: 0, serving: 0, threads: 0, wakes: 0 },
+);
 
 /// What a CPU that asks for work is told.
 pub(crate) enum Next {
     Run(Arc<Thread>),
+    /// Threads have other CPUs than when they became ready: another look finds more.
+    Again,
     /// Nothing is ready; somebody is due at this time.
     Idle(Option<u64>),
     /// Every CPU is idle and nobody waits for a time: nothing will ever happen again.
@@ -47,10 +48,7 @@ pub(crate) enum Next {
 
 impl Queue {
     fn push(&mut self, thread: Arc<Thread>) -> bool {
-        // The comparison leaves the compiler no way to a queue that grows: see `add`.
-        if self.ready.len() < self.ready.capacity() {
-            self.ready.push_back(thread);
-        }
+        self.ready.push(thread);
         self.idle & !(1 << per_cpu::index()) != 0
     }
 
@@ -58,21 +56,18 @@ impl Queue {
     /// [`WAKES`] goes behind all, so that those move on too.
     fn push_woken(&mut self, thread: Arc<Thread>) -> bool {
         self.wakes = self.wakes.wrapping_add(1);
-        if !self.wakes.is_multiple_of(WAKES) && self.ready.len() < self.ready.capacity() {
-            self.ready.insert(AHEAD.min(self.ready.len()), thread);
-            return self.idle & !(1 << per_cpu::index()) != 0;
+        if self.wakes.is_multiple_of(WAKES) {
+            return self.push(thread);
         }
-        self.push(thread)
+        self.ready.push_early(thread);
+        self.idle & !(1 << per_cpu::index()) != 0
     }
 
     fn wake(&mut self, thread: &Arc<Thread>) -> bool {
         match thread.is_parked.replace(false) {
             true => {
                 if let Some(deadline) = thread.deadline.take() {
-                    let key = (deadline, thread.number());
-                    if let Ok(place) = self.find_sleeping(key) {
-                        self.sleeping.remove(place);
-                    }
+                    self.sleeping.remove(&(deadline, thread.number()));
                 }
                 self.push_woken(thread.clone())
             }
@@ -83,24 +78,22 @@ impl Queue {
         }
     }
 
-    fn find_sleeping(&self, key: (u64, i32)) -> Result<usize, usize> {
-        self.sleeping.binary_search_by(|(one, _)| key.cmp(one))
-    }
-
-    fn sleep(&mut self, key: (u64, i32), thread: Arc<Thread>) {
-        let (Ok(place) | Err(place)) = self.find_sleeping(key);
-        // As for those that are ready.
-        if self.sleeping.len() < self.sleeping.capacity() {
-            self.sleeping.insert(place, (key, thread));
+    /// Has a parked thread wait for a time, or, without memory for that, look again when others have had their turn.
+    fn sleep(&mut self, deadline: u64, thread: Arc<Thread>) -> bool {
+        if self.sleeping.insert((deadline, thread.number()), thread.clone()).is_ok() {
+            return false;
         }
+        thread.is_parked.set(false);
+        thread.deadline.set(None);
+        self.push(thread)
     }
 
     fn wake_who_is_due(&mut self) -> bool {
         let now = timer::read_counter();
         let mut calls = false;
         for _ in 0..MOST_AT_ONCE {
-            let Some((_, thread)) = self.sleeping.last().filter(|((time, _), _)| *time <= now) else { break };
-            let thread = thread.clone();
+            let due = self.sleeping.first().filter(|((time, _), _)| *time <= now);
+            let Some(thread) = due.map(|(_, thread)| thread.clone()) else { break };
             calls |= self.wake(&thread);
         }
         calls
@@ -115,15 +108,11 @@ fn call(is_needed: bool) {
 }
 
 /// A new thread is ready.
-pub(crate) fn add(thread: Arc<Thread>) -> Result<(), NoMemory> {
+pub(crate) fn add(thread: Arc<Thread>) {
     call(QUEUE.with(|queue| {
-        // Each thread may be ready, or sleep, at any time: to say so takes no memory then.
-        queue.ready.try_reserve(queue.threads + 1 - queue.ready.len()).map_err(|_| NoMemory)?;
-        queue.sleeping.try_reserve(queue.threads + 1 - queue.sleeping.len()).map_err(|_| NoMemory)?;
         queue.threads += 1;
-        Ok(queue.push(thread))
-    })?);
-    Ok(())
+        queue.push(thread)
+    }));
 }
 
 /// Has a thread go on that is parked, or parks next.
@@ -152,11 +141,11 @@ pub(crate) fn is_parked(thread: &Arc<Thread>) -> bool {
 
 /// What a thread does, in a word.
 pub(crate) fn state(thread: &Thread) -> &'static str {
-    QUEUE.with(|queue| match (thread.is_parked.get(), thread.deadline.get()) {
+    QUEUE.with(|_| match (thread.is_parked.get(), thread.deadline.get()) {
         (true, None) => "waits",
         (true, Some(_)) => "sleeps",
-        _ if queue.ready.iter().any(|one| core::ptr::eq(&**one, thread)) => "is ready",
-        _ => "runs",
+        _ if thread.runs() => "runs",
+        _ => "is ready",
     })
 }
 
@@ -166,15 +155,16 @@ pub(super) fn next() -> Next {
     QUEUE.with(|queue| {
         queue.wake_who_is_due();
         queue.idle &= !bit;
-        let first = queue.ready.iter().position(|thread| thread.may_run_here());
-        if let Some(thread) = first.and_then(|place| queue.ready.remove(place)) {
-            return Next::Run(thread);
+        match queue.ready.take(per_cpu::index()) {
+            Found::Thread(thread) => return Next::Run(thread),
+            Found::Again => return Next::Again,
+            Found::Nothing => {}
         }
         if queue.threads == 0 {
             return Next::Done;
         }
         queue.idle |= bit;
-        match queue.sleeping.last() {
+        match queue.sleeping.first() {
             Some(((time, _), _)) => Next::Idle(Some(*time)),
             // Whose CPU was called, and has not looked yet, is ready.
             None if queue.idle == queue.serving && queue.ready.is_empty() => Next::Stuck,
@@ -192,10 +182,7 @@ pub(super) fn left(thread: Arc<Thread>) -> Option<Arc<Thread>> {
         Leaving::Parked(deadline) => {
             thread.is_parked.set(true);
             thread.deadline.set(deadline);
-            if let Some(deadline) = deadline {
-                queue.sleep((deadline, thread.number()), thread);
-            }
-            (false, None)
+            (deadline.is_some_and(|deadline| queue.sleep(deadline, thread)), None)
         }
         Leaving::Ended => {
             queue.threads -= 1;
@@ -208,8 +195,7 @@ pub(super) fn left(thread: Arc<Thread>) -> Option<Arc<Thread>> {
 
 /// Gives back what the queue has of the heap, once there is no thread any more.
 pub(crate) fn forget() {
-    // Even an empty map has a node once it had an entry.
-    drop(QUEUE.with(|queue| (core::mem::take(&mut queue.ready), core::mem::take(&mut queue.sleeping))));
+    drop(QUEUE.with(|queue| core::mem::take(&mut queue.sleeping)));
 }
 
 /// Whether somebody waits for a CPU.

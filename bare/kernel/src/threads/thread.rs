@@ -1,12 +1,12 @@
 //! One thread, and which one runs on this CPU.
 
 use crate::fallible::{Arc, NoMemory};
+use crate::locks::{Lock, order};
 use alloc::boxed::Box;
 use core::any::Any;
 use core::cell::{Cell, UnsafeCell};
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
-use hardware::lock::Lock;
 use hardware::user::Simd;
 use hardware::{per_cpu, thread, timer};
 
@@ -58,8 +58,9 @@ pub(crate) struct Thread {
     pub(crate) is_parked: Cell<bool>,
     pub(crate) is_woken: Cell<bool>,
     pub(crate) deadline: Cell<Option<u64>>,
-    /// It is among the waiters of the turn for which it waits; under the lock of those.
-    pub(super) awaits_turn: Cell<bool>,
+    /// Of one that is ready: which turn it has, and who is behind it.
+    pub(super) turn: Cell<u64>,
+    pub(super) next: Cell<Option<Arc<Thread>>>,
     /// Written by the CPU that runs it, read by the one that goes on with it.
     saved: UnsafeCell<u64>,
     pub(crate) leaving: Cell<Leaving>,
@@ -79,8 +80,7 @@ pub(crate) struct Thread {
     pub(crate) cpus: AtomicU32,
 }
 
-// SAFETY: the cells are the running thread's or, while it does not run, the queue's, whose lock orders the two;
-// `awaits_turn` is under a lock of its own.
+// SAFETY: the cells are the running thread's or, while it does not run, the queue's, whose lock orders the two.
 unsafe impl Sync for Thread {}
 // SAFETY: as above.
 unsafe impl Send for Thread {}
@@ -105,11 +105,12 @@ impl Thread {
             is_parked: Cell::new(false),
             is_woken: Cell::new(false),
             deadline: Cell::new(None),
-            awaits_turn: Cell::new(false),
+            turn: Cell::new(0),
+            next: Cell::new(None),
             saved: UnsafeCell::new(0),
             leaving: Cell::new(Leaving::Ready),
-            body: Lock::new(Some(body)),
-            simd: Lock::new(Simd::ZERO),
+            body: Lock::new(order::BODY, Some(body)),
+            simd: Lock::new(order::SIMD, Simd::ZERO),
             thread_pointer: Cell::new(thread_pointer),
             interrupted: Cell::new(None),
             call: AtomicU32::new(0),
@@ -165,7 +166,17 @@ impl Thread {
 
     /// Whether it may run on this CPU.
     pub(super) fn may_run_here(&self) -> bool {
-        self.cpus.load(Ordering::Relaxed) >> per_cpu::index() & 1 != 0
+        self.may_run_on() >> per_cpu::index() & 1 != 0
+    }
+
+    /// A bit for each CPU that it may run on.
+    pub(super) fn may_run_on(&self) -> u32 {
+        self.cpus.load(Ordering::Relaxed)
+    }
+
+    /// Whether a CPU runs it.
+    pub(super) fn runs(&self) -> bool {
+        self.ticks.load(Ordering::Relaxed) & RUNS != 0
     }
 
     /// Where its stack pointer goes when it leaves.

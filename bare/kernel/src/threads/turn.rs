@@ -1,30 +1,26 @@
 //! A turn that one thread at a time has. Waiters sleep, and each release wakes the one that has waited longest: to wake all of them would
 //! take time that grows with the square of their number.
 
-use alloc::collections::VecDeque;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
 use hardware::interrupts;
-use hardware::lock::Lock;
 
 use super::dispatcher::leave;
-use super::queue;
-use super::thread::{Leaving, Thread, try_current};
-use crate::fallible::{Arc, Weak};
+use super::thread::{Leaving, try_current};
+use super::waiters::Waiters;
 
 /// A turn that one thread at a time has.
 pub(super) struct Turn {
     is_taken: AtomicBool,
     /// How many are among the waiters, or about to be.
     sleepers: AtomicUsize,
-    /// In the order in which they get it. [`Thread::awaits_turn`] of each is set.
-    waiters: Lock<VecDeque<Weak<Thread>>>,
+    /// In the order in which they get it.
+    waiters: Waiters,
 }
 
 impl Turn {
     pub(super) const fn new() -> Self {
-        let waiters = Lock::new(VecDeque::new());
-        Self { is_taken: AtomicBool::new(false), sleepers: AtomicUsize::new(0), waiters }
+        Self { is_taken: AtomicBool::new(false), sleepers: AtomicUsize::new(0), waiters: Waiters::new() }
     }
 
     /// Waits for it.
@@ -51,7 +47,7 @@ impl Turn {
         turns.clone().for_each(|turn| turn.is_taken.store(false, Ordering::Release));
         // Whoever counted itself before this look is woken; who does after it finds the turn free.
         fence(Ordering::SeqCst);
-        turns.filter(|turn| turn.sleepers.load(Ordering::Relaxed) > 0).for_each(Self::wake_first);
+        turns.filter(|turn| turn.sleepers.load(Ordering::Relaxed) > 0).for_each(|turn| turn.waiters.wake_first());
     }
 
     /// Waits until it has the turn, or `gives_up` holds. Whether it has it.
@@ -62,7 +58,7 @@ impl Turn {
         loop {
             if gives_up() {
                 // It may have been woken for this turn: then it is for the next.
-                self.wake_first();
+                self.waiters.wake_first();
                 return false;
             }
             self.sleep(is_first);
@@ -76,43 +72,14 @@ impl Turn {
 
     fn sleep(&self, is_first: bool) {
         let Some(thread) = try_current() else { return interrupts::pause() };
-        let is_told = self.waiters.with(|waiters| enter(waiters, &thread, is_first));
-        self.sleepers.fetch_add(1, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
-        // Free between the look and the entry: nobody wakes.
-        if self.is_taken.load(Ordering::Acquire) {
-            // Who cannot be told for lack of memory looks again when others have had their turn.
-            leave(if is_told { Leaving::Parked(None) } else { Leaving::Ready });
-        }
-        let empty = self.waiters.with(|waiters| {
-            if thread.awaits_turn.replace(false) {
-                waiters.retain(|one| !core::ptr::eq(one.as_ptr(), Arc::as_ptr(&thread)));
+        self.waiters.with(&thread, is_first, || {
+            self.sleepers.fetch_add(1, Ordering::Relaxed);
+            fence(Ordering::SeqCst);
+            // Free between the look and the entry: nobody wakes.
+            if self.is_taken.load(Ordering::Acquire) {
+                leave(Leaving::Parked(None));
             }
-            waiters.is_empty().then(|| core::mem::take(waiters))
+            self.sleepers.fetch_sub(1, Ordering::Relaxed);
         });
-        self.sleepers.fetch_sub(1, Ordering::Relaxed);
-        // What nobody waits for holds no memory; it is freed without the lock.
-        drop(empty);
     }
-
-    /// Has the one look that has waited longest, if one waits.
-    fn wake_first(&self) {
-        let first = self.waiters.with(|waiters| {
-            let first = waiters.pop_front()?.upgrade();
-            first.inspect(|thread| thread.awaits_turn.set(false))
-        });
-        first.inspect(queue::wake);
-    }
-}
-
-/// Adds a thread, before all others or behind them. Whether there was memory for it.
-fn enter(waiters: &mut VecDeque<Weak<Thread>>, thread: &Arc<Thread>, is_first: bool) -> bool {
-    // The comparison leaves the compiler no way to a queue that grows.
-    let has_room = waiters.try_reserve(1).is_ok() && waiters.len() < waiters.capacity();
-    if has_room {
-        thread.awaits_turn.set(true);
-        let one = Arc::downgrade(thread);
-        if is_first { waiters.push_front(one) } else { waiters.push_back(one) }
-    }
-    has_room
 }

@@ -57,6 +57,9 @@ pub(crate) struct Options {
     /// Whether the rules of the simulated machine judge the boot.
     #[arg(long, conflicts_with = "icount")]
     pub(crate) audit: bool,
+    /// Whether the kernel looks at the order of its locks.
+    #[arg(long, conflicts_with = "kernel")]
+    pub(crate) checked: bool,
     #[arg(long)]
     pub(crate) gdb: bool,
     #[arg(long)]
@@ -119,7 +122,8 @@ const VIRT: &str = "virt";
 impl Options {
     /// What is booted, if it is ours.
     pub(crate) fn own_program(&self) -> Option<Program> {
-        self.kernel.as_ref().map_or(Some(Program::Kernel), |kernel| Program::guest(kernel.as_os_str()))
+        let kernel = if self.checked { Program::CheckedKernel } else { Program::Kernel };
+        self.kernel.as_ref().map_or(Some(kernel), |kernel| Program::guest(kernel.as_os_str()))
     }
 
     /// Whether what is booted ends with a verdict.

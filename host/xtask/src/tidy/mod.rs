@@ -10,6 +10,8 @@
 
 mod circles;
 mod house;
+#[cfg(test)]
+mod lock_order;
 mod manifest;
 mod merges;
 mod rooms;

@@ -1,10 +1,10 @@
 //! `clone` and `clone3`: children, which share what is wished, and threads.
 
-use crate::fallible::{Arc, List, try_box, try_copy, try_text};
+use crate::fallible::{Arc, try_box, try_copy, try_text};
+use crate::locks::{Lock, order};
 use core::sync::atomic::Ordering;
 
 use hardware::exception::Frame;
-use hardware::lock::Lock;
 use hardware::user;
 
 use super::{Call, Row};
@@ -158,12 +158,12 @@ fn begin_child(call: &mut Call, wanted: &Wanted) -> Answer {
     let written =
         if flags & CLONE_PARENT_SETTID != 0 { copies::write_half(parent_number, number as u32) } else { Ok(()) };
     let _ = written;
-    process.life.with(|life| life.threads.try_push(thread.clone())).map_err(|_| give_up())?;
-    if numbers::enter_thread(&process, number).is_err() || queue::add(thread).is_err() {
+    numbers::enter_thread(&process, number).map_err(|_| give_up())?;
+    if process.life.with(|life| life.threads.insert(number, thread.clone())).is_err() {
         numbers::leave_thread(number);
-        process.life.with(|life| life.threads.retain(|one| one.number() != number));
         return Err(give_up());
     }
+    queue::add(thread);
     if flags & CLONE_VFORK != 0 {
         // Until it has an address space of its own, or has ended.
         while process.is_borrowing.load(Ordering::Acquire) && !parent.is_ending() && !call.thread.task().is_killed() {
@@ -206,7 +206,7 @@ fn child_alone(call: &Call, number: i32, flags: u64, end_signal: i32) -> Result<
         _ => parent.files.share()?,
     };
     let folder = match flags & CLONE_FS {
-        0 => Arc::try_new(Lock::new(parent.folder()))?,
+        0 => Arc::try_new(Lock::new(order::FOLDER_OF, parent.folder()))?,
         _ => parent.folder.clone(),
     };
     let actions = match flags & CLONE_SIGHAND {
@@ -216,7 +216,7 @@ fn child_alone(call: &Call, number: i32, flags: u64, end_signal: i32) -> Result<
                 let handled = actions.iter_mut().filter(|action| action.is_handled());
                 handled.for_each(|action| *action = Action::default());
             }
-            Arc::try_new(Lock::new(actions))?
+            Arc::try_new(Lock::new(order::ACTIONS, actions))?
         }
         _ => parent.actions.clone(),
     };

@@ -305,7 +305,7 @@ fn ioctl(call: &mut Call) -> Answer {
     let file = used(call, number)?;
     match (&file.inode.body, request) {
         (Body::Pipe(pipe), FIONREAD) => {
-            copies::write_half(argument, pipe.state.with(|state| state.bytes.len() as u32))?;
+            copies::write_half(argument, pipe.held() as u32)?;
             Ok(0)
         }
         (_, FIONBIO) => {

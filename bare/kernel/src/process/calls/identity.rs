@@ -2,12 +2,11 @@
 
 use core::sync::atomic::Ordering;
 
-use hardware::lock::Lock;
-
 use super::{Call, Row};
 use crate::clock::{self, SECOND};
 use crate::facts::page_size;
 use crate::files::device::fill_randomly;
+use crate::locks::{Lock, order};
 use crate::memory::{frames, pages};
 use crate::process::errno::*;
 use crate::process::spent::Spent;
@@ -64,7 +63,7 @@ pub(crate) enum Name {
     Domain,
 }
 
-static NAMES: Lock<[[u8; NAME_BYTES]; 2]> = Lock::new([UNNAMED; 2]);
+static NAMES: Lock<[[u8; NAME_BYTES]; 2]> = Lock::new(order::NAMES, [UNNAMED; 2]);
 
 /// One of its names, which a zero ends.
 pub(crate) fn name(which: Name) -> [u8; NAME_BYTES] {

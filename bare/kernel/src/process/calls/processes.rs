@@ -2,7 +2,6 @@
 
 use crate::fallible::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::Ordering;
 
 use kerncore::stops::News;
 
@@ -38,11 +37,7 @@ const LONGEST_TEXT: u64 = 32;
 /// Leaves EL0 for good: the thread ends when the call has been answered.
 fn exit(call: &mut Call) -> Answer {
     let (process, status) = (call.process(), (call.arguments[0] as i32 & 0xff) << 8);
-    let is_last = process.life.with(|life| {
-        call.thread.task().is_over.store(true, Ordering::Release);
-        life.threads.iter().all(|thread| thread.task().is_over())
-    });
-    if is_last {
+    if process.life.with(|life| life.leave(call.thread)) {
         process.end(status);
     }
     Ok(0)

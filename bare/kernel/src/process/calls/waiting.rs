@@ -35,11 +35,11 @@ fn ready(file: &File) -> u16 {
         Body::Pipe(pipe) => pipe.state.with(|state| {
             let mut found = 0;
             if file.can_read() {
-                found |= if state.bytes.is_empty() { 0 } else { IN_TOO };
+                found |= if state.held == 0 { 0 } else { IN_TOO };
                 found |= if state.writers == 0 { HUP } else { 0 };
             }
             if file.can_write() {
-                found |= if state.bytes.len() < state.room { OUT_TOO } else { 0 };
+                found |= if state.held < state.room { OUT_TOO } else { 0 };
                 found |= if state.readers == 0 { ERR } else { 0 };
             }
             found
