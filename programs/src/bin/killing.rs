@@ -8,7 +8,7 @@
 use std::sync::atomic::Ordering;
 
 use libc::*;
-use programs::child::ended;
+use programs::child::{ended, wait};
 use programs::machine::{exit, fork, long};
 use programs::memory::{ANONYMOUS, READ_WRITE};
 use programs::{call, map, page};
@@ -25,6 +25,63 @@ fn main() {
     memory();
     bytes();
     areas();
+    beside();
+}
+
+/// Who waits for a lock that another process has for long is killed as well: the other changes its memory, or writes a file, for ever.
+fn beside() {
+    let holder = |body: &dyn Fn(&dyn Fn()) -> programs::Answer| {
+        let shared = map(0, page(), READ_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0).expect("memory");
+        let has_begun = long(shared);
+        let child = fork().unwrap_or_else(|| {
+            let _ = body(&|| has_begun.store(1, Ordering::Release));
+            exit(1)
+        });
+        while has_begun.load(Ordering::Acquire) == 0 {
+            let _ = call(SYS_sched_yield, &[]);
+        }
+        child
+    };
+    let end = |child: i32| {
+        let _ = call(SYS_kill, &[child as u64, SIGKILL as u64]);
+        println!("  the other: {}", ended(wait(child)));
+    };
+    let other = holder(&|begin| {
+        let at = room(LARGE, READ_WRITE);
+        begin();
+        loop {
+            call(SYS_mprotect, &[at, LARGE, PROT_READ as u64])?;
+            call(SYS_mprotect, &[at, LARGE, READ_WRITE as u64])?;
+        }
+    });
+    let path = std::ffi::CString::new(format!("/proc/{other}/smaps")).expect("a path");
+    killed("smaps of another", |begin| {
+        let text = room(1 << 16, READ_WRITE);
+        begin();
+        loop {
+            let file = call(SYS_openat, &[AT_FDCWD as u64, path.as_ptr() as u64, O_RDONLY as u64, 0])?;
+            while call(SYS_read, &[file, text, 1 << 16])? > 0 {}
+            call(SYS_close, &[file])?;
+        }
+    });
+    end(other);
+    let file = call(SYS_memfd_create, &[c"shared".as_ptr() as u64, 0]).expect("a file");
+    let write_again = |begin: &dyn Fn()| {
+        let (at, bytes) = (room(page(), PROT_READ), 1024 * page());
+        let buffers = room(1024 * 16, READ_WRITE);
+        for index in 0..1024 {
+            long(buffers + 16 * index).store(at, Ordering::Relaxed);
+            long(buffers + 16 * index + 8).store(page(), Ordering::Relaxed);
+        }
+        begin();
+        loop {
+            call(SYS_pwritev, &[file, buffers, 1024, 0])?;
+            call(SYS_ftruncate, &[file, bytes / 2])?;
+        }
+    };
+    let other = holder(&write_again);
+    killed("a file that another writes", write_again);
+    end(other);
 }
 
 /// So many bytes with these rights, of which there is nothing yet.
