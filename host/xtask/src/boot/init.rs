@@ -13,10 +13,11 @@ use crate::{
 };
 
 /// Those of the project's own programs that are asked for by name.
-const OWN: [&str; 16] = [
+const OWN: [&str; 22] = [
     "atomics",
     "chains",
     "converting",
+    "crowds",
     "extremes",
     "failing",
     "healing",
@@ -24,9 +25,14 @@ const OWN: [&str; 16] = [
     "intervals",
     "killing",
     "leaving",
+    "locking",
     "modelled",
     "modules",
     "parts",
+    "racing_files",
+    "racing_names",
+    "racing_pipes",
+    "racing_processes",
     "secrets",
     "timing",
     "vectors",

@@ -30,7 +30,7 @@ pub(crate) const ROOMS: &[Room] = &[
     room("litmus", 5_920, &["a64", "machine", "terminal"]),
     room("moncore", 2_030, &["vellum-vmsa", "kerncore", "seed"]),
     // Layer 3. `checks` and `code` are where the engine and the machine meet, and the only places.
-    room("kerncore", 10_800, &["vellum-vmsa"]),
+    room("kerncore", 11_000, &["vellum-vmsa"]),
     room("hardware", 5_200, &["vellum-vmsa", "vellum-pagetable", "kerncore"]),
     room("common", 600, &["vellum-vmsa", "vellum-pagetable", "kerncore", "hardware"]),
     room("image", 6_200, &["vellum-vmsa", "vellum-pagetable", "seed"]),
@@ -43,7 +43,7 @@ pub(crate) const ROOMS: &[Room] = &[
     // Layer 4. The zoo makes historical bugs in traces, and in the engine. `vellum judge` rules on traces by the machine's rules.
     room(
         "kernel",
-        27_400,
+        28_200,
         &[
             "vellum-vmsa",
             "vellum-pagetable",
@@ -66,13 +66,13 @@ pub(crate) const ROOMS: &[Room] = &[
     ),
     room("zoo", 1_730, &["checks", "machine", "terminal"]),
     room("logic", 2_300, &["seed", "terminal"]),
-    room("xtask", 14_500, &[]),
-    room("programs", 12_600, &[]),
+    room("xtask", 14_600, &[]),
+    room("programs", 12_800, &[]),
     room("bench", 3_450, &["vellum-vmsa", "vellum-pagetable", "vellum-linearmap", "seed"]),
 ];
 
 /// Lines of all crates together.
-pub(crate) const ALL_LINES: usize = 198_600;
+pub(crate) const ALL_LINES: usize = 199_800;
 
 /// What the tests of every crate may use, whatever the crate itself may.
 pub(crate) const FOR_TESTS: &[&str] = &["seed", "a64"];

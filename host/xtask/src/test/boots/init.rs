@@ -59,6 +59,7 @@ pub(super) fn all() -> Vec<Boot> {
         .chain(["4k", "16k"].map(atomics))
         .chain(MASKED.into_iter().flat_map(|row| ["4k", "16k", "64k"].map(|size| masked(row, size))))
         .chain(HOSTILE.map(attacked))
+        .chain(CHECKED.map(checked))
         .chain([boot(&SCRIPTS[3], "4k", 8, 1)])
         .chain(["4k", "16k"].map(on_mixed_levels))
         .chain([stuck("4k", 4), stuck("16k", 1), own(LEFT, ("4k", 4, 1)), own(LEFT, ("64k", 1, 1))])
@@ -129,6 +130,19 @@ const HOSTILE: [(&str, &str, usize, u8, &str); 5] = [
     ("hostile 800 53", "64k", 2, 2, "block"),
 ];
 
+/// Programs on the kernel that looks at the order of its locks, each on 4 CPUs.
+const CHECKED: [(&str, &str, &[Words]); 9] = [
+    ("4k", "crowds 300", &[&["one word: 300 ended"], &["one signal: 300 taken in order"]]),
+    ("16k", "failing", &[&["fork: done"]]),
+    ("16k", "locking", &[]),
+    ("64k", "modelled 1 100", &[&["words that were wrong: 0"]]),
+    ("4k", "racing_files", &[]),
+    ("16k", "racing_names", &[]),
+    ("64k", "racing_pipes", &[]),
+    ("4k", "racing_processes", &[]),
+    ("64k", "secrets", &[]),
+];
+
 /// A word for each page, which every call leaves where it is to be.
 const MODELLED: (&str, &[Words]) = (
     "modelled 1 300",
@@ -151,6 +165,11 @@ const MODELLED_WITH: [(&str, &str); 6] = [
 
 /// More threads than CPUs that have something in registers of SVE.
 const VECTORS: (&str, &[Words]) = ("vectors", &[&["not kept: [0, 0, 0, 0, 0], signals came: true"]]);
+
+fn checked((size, name, prints): (&'static str, &'static str, &'static [Words])) -> Boot {
+    let boot = own((name, prints), (size, 4, 1));
+    Boot { name: format!("{}, checked", boot.name), options: format!("--checked {}", boot.options), ..boot }
+}
 
 /// Secret pages where TLBs may conflict with what the linear map's leaves were.
 fn above_the_monitor() -> Boot {
@@ -220,7 +239,7 @@ fn own((name, prints): (&'static str, &'static [Words]), (size, cpus, level): (&
 
 /// A program that has as much come at once as it may, and the most instructions with interrupts masked: twice what is measured, so that
 /// work which grows with a program's numbers is seen, and a compiler's choices are not.
-const MASKED: [(&str, u64); 1] = [("intervals", 20_000)];
+const MASKED: [(&str, u64); 3] = [("intervals", 20_000), ("chains", 20_000), ("crowds 1000", 20_000)];
 
 fn masked((program, instructions): (&'static str, u64), size: &'static str) -> Boot {
     let plain = plain(size, 1, 1, "1G");

@@ -150,6 +150,10 @@ pub(super) fn all() -> Vec<Boot> {
         let options = format!("--page-size {size} --cpus 4 --append vellum.bbm=3 --append vellum.stress-kind=kfence");
         boots.push(stressed(&format!("{size}, as KFENCE does"), &options));
     }
+    for size in ["4k", "64k"] {
+        let options = format!("--checked --page-size {size} --cpus 4 --append vellum.bbm=3");
+        boots.push(stressed(&format!("{size}, order of locks"), &options));
+    }
     boots.extend(SAMPLED.iter().map(|(name, options)| {
         parked(&format!("{name}, as KFENCE does"), &format!("{options} --append vellum.stress-kind=kfence"))
     }));
