@@ -1,7 +1,7 @@
 //! Rounds: processes are begun, watched, killed, waited for; then everything is looked at.
 
-use std::fs;
 use std::sync::atomic::Ordering;
+use std::{fmt, fs};
 
 use libc::*;
 
@@ -29,10 +29,45 @@ const SHORT: u64 = 6;
 /// How often an attacker that ended early begins again in a round.
 const AGAIN: u64 = 12;
 
+/// When a run ends.
+#[derive(Clone, Copy, Debug)]
+pub enum Until {
+    /// Behind so many operations of all processes together.
+    Operations(u64),
+    /// At the end of the first round that ends so many minutes behind the beginning.
+    Minutes(u64),
+}
+
+impl Until {
+    /// `800`, or `60m`.
+    pub fn new(word: &str) -> Option<Self> {
+        match word.strip_suffix('m') {
+            Some(minutes) => minutes.parse().ok().map(Self::Minutes),
+            None => word.parse().ok().map(Self::Operations),
+        }
+    }
+
+    fn is_reached(self, rounds: u64, began: u64) -> bool {
+        match self {
+            Self::Operations(operations) => rounds >= operations.div_ceil(PROCESSES * OPERATIONS),
+            Self::Minutes(minutes) => now().saturating_sub(began) / 60_000_000_000 >= minutes,
+        }
+    }
+}
+
+impl fmt::Display for Until {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Operations(operations) => write!(f, "{operations} operations"),
+            Self::Minutes(minutes) => write!(f, "{minutes} minutes"),
+        }
+    }
+}
+
 /// What is asked for.
 pub struct Run {
-    /// Operations of all processes together.
-    pub operations: u64,
+    /// How long.
+    pub until: Until,
     /// The seed of the first round; each round has the next.
     pub seed: u64,
     /// Which scenes and calls.
@@ -64,11 +99,11 @@ pub fn run(run: &Run) -> Result<(), String> {
     let (Some(board), Some(mut watch)) = (board, Watch::new()) else { return Err("no memory to begin with".into()) };
     let before = memory().1 >> 10;
     let (mut longest, mut done, each) = (0, 0, PROCESSES * OPERATIONS);
-    let rounds = run.operations.div_ceil(each);
-    for round in 0..rounds {
-        let seed = run.seed + round;
+    let (mut rounds, began) = (0, now());
+    while !run.until.is_reached(rounds, began) {
+        let seed = run.seed + rounds;
         if run.figures {
-            println!("round {round} of {rounds}: seed {seed}");
+            println!("round {rounds}: seed {seed}");
         }
         let mut one = Round { run, seed, board, watch: &mut watch, members: Vec::new(), longest: 0 };
         one.play().map_err(|line| {
@@ -77,6 +112,7 @@ pub fn run(run: &Run) -> Result<(), String> {
         })?;
         longest = longest.max(one.longest);
         done += (0..PROCESSES).map(|which| long(board + 8 * which).swap(0, Ordering::Relaxed)).sum::<u64>();
+        rounds += 1;
     }
     if run.figures {
         println!(
