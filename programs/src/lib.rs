@@ -8,6 +8,7 @@
 pub mod bounds;
 pub mod child;
 pub mod errno;
+pub mod halves;
 pub mod hostile;
 pub mod machine;
 pub mod memory;

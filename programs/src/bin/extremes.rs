@@ -1,10 +1,10 @@
 //! Calls with addresses and ranges at the bounds of all numbers. A line holds the answers for one bound after the other, and
-//! names a bound only where the answer changes.
+//! names a bound only where the answer changes. Of parameters of 32 bits the upper half of the register means nothing.
 
 use libc::*;
 use programs::bounds::{PAGES, done, numbers, places, sweep, write_word};
 use programs::memory::{ANONYMOUS, READ_WRITE, file, pages};
-use programs::{call, in_child, map, page, poke, tell};
+use programs::{call, halves, in_child, map, page, poke, tell};
 
 fn main() {
     let base = pages(PAGES);
@@ -14,6 +14,7 @@ fn main() {
     in_child("brk", breaks);
     in_child("pointers", || pointers(base));
     in_child("ends", || ends(base));
+    in_child("halves", || halves::tell(base));
 }
 
 /// Whether a range is the program's own memory, whose end would end the program as well.

@@ -74,6 +74,11 @@ impl Places {
     }
 }
 
+/// The place of a number, if it may have one.
+fn index(number: i32) -> Result<usize, Errno> {
+    usize::try_from(number).map_err(|_| EBADF)
+}
+
 /// The descriptors of a process.
 pub(crate) struct Descriptors {
     places: Places,
@@ -103,12 +108,12 @@ impl Descriptors {
         core::mem::take(&mut self.places)
     }
 
-    pub(crate) fn get(&self, number: u64) -> Result<&Descriptor, Errno> {
-        self.places.get(number as u32 as usize).and_then(Place::descriptor).ok_or(EBADF)
+    pub(crate) fn get(&self, number: i32) -> Result<&Descriptor, Errno> {
+        self.places.get(index(number)?).and_then(Place::descriptor).ok_or(EBADF)
     }
 
-    pub(crate) fn get_mut(&mut self, number: u64) -> Result<&mut Descriptor, Errno> {
-        match self.places.get_mut(number as u32 as usize) {
+    pub(crate) fn get_mut(&mut self, number: i32) -> Result<&mut Descriptor, Errno> {
+        match self.places.get_mut(index(number)?) {
             Some(Place::Open(descriptor)) => Ok(descriptor),
             _ => Err(EBADF),
         }
@@ -160,8 +165,8 @@ impl Descriptors {
         Ok(before)
     }
 
-    pub(crate) fn take(&mut self, number: u64) -> Result<Descriptor, Errno> {
-        let number = number as u32 as usize;
+    pub(crate) fn take(&mut self, number: i32) -> Result<Descriptor, Errno> {
+        let number = index(number)?;
         let taken = self.places.get_mut(number).and_then(Place::take).ok_or(EBADF)?;
         self.lowest = self.lowest.min(number);
         Ok(taken)
@@ -170,7 +175,7 @@ impl Descriptors {
     /// Takes one that a new program does not get; it is to be dropped.
     pub(crate) fn take_for_exec(&mut self) -> Option<Descriptor> {
         let number = self.places.open().find(|(_, descriptor)| descriptor.closes_on_exec)?.0;
-        self.take(number as u64).ok()
+        self.take(number as i32).ok()
     }
 
     /// The number behind the highest that was ever in use.

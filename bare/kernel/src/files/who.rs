@@ -38,6 +38,6 @@ impl Who {
     }
 
     pub(super) fn open_file(self, which: usize) -> Result<Arc<File>, Errno> {
-        self.find()?.files.with(|files| files.get(which as u64).map(|found| found.file.clone()))
+        self.find()?.files.with(|files| files.get(which as i32).map(|found| found.file.clone()))
     }
 }

@@ -1,5 +1,16 @@
 //! System calls: by number to a function, one file for each family.
 
+/// Rows of the table: of each call the number, the name, and what answers it.
+macro_rules! calls {
+    ($(($number:literal, $name:literal, $function:path)),* $(,)?) => {
+        &[$((
+            $number,
+            $name,
+            |call, registers| $crate::process::calls::parameters::Function::answer($function, call, registers),
+        )),*]
+    };
+}
+
 pub(crate) mod advice;
 mod amounts;
 mod cloning;
@@ -14,6 +25,7 @@ mod locks;
 pub(crate) mod memory;
 pub(crate) mod modules;
 mod moving;
+mod parameters;
 pub(crate) mod paths;
 mod piping;
 mod prctl;
@@ -43,8 +55,6 @@ use crate::threads::thread::{Thread, current};
 pub(crate) struct Call<'c> {
     pub(crate) thread: &'c Arc<Thread>,
     pub(crate) frame: &'c mut Frame,
-    /// x0 to x5.
-    pub(crate) arguments: [u64; 6],
     /// What every thread of a program goes on with, a new one too.
     pub(crate) body: fn(Frame),
 }
@@ -68,7 +78,7 @@ impl Call<'_> {
 }
 
 /// One call: its number, its name, and what it does.
-type Row = (u64, &'static str, fn(&mut Call) -> Answer);
+type Row = (u64, &'static str, fn(&mut Call, [u64; 6]) -> Answer);
 
 static FAMILIES: [&[Row]; 21] = [
     memory::CALLS,
@@ -151,10 +161,10 @@ pub(super) fn answer(frame: &mut Frame, body: fn(Frame)) {
     let thread = current();
     let number = frame.registers[8];
     thread.call.store((number as u32).wrapping_add(1), Ordering::Relaxed);
-    let arguments = core::array::from_fn(|index| frame.registers[index]);
-    let mut call = Call { thread: &thread, frame, arguments, body };
+    let registers = core::array::from_fn(|index| frame.registers[index]);
+    let mut call = Call { thread: &thread, frame, body };
     let answer = match find(number) {
-        Some((_, _, function)) => counted(&thread, || function(&mut call)),
+        Some((_, _, function)) => counted(&thread, || function(&mut call, registers)),
         None => {
             let number = usize::try_from(number).map_or(PLACES.len(), |number| number.min(PLACES.len()));
             UNKNOWN[number].fetch_add(1, Ordering::Relaxed);
@@ -167,7 +177,7 @@ pub(super) fn answer(frame: &mut Frame, body: fn(Frame)) {
         // Whatever the handler says, of which it comes back to the call.
         Err(ERESTART_ALWAYS) => frame.return_address -= 4,
         Err(ERESTART) => {
-            thread.interrupted.set(Some(arguments[0]));
+            thread.interrupted.set(Some(registers[0]));
             frame.registers[0] = (-i64::from(EINTR.0)) as u64;
         }
         Err(Errno(number)) => frame.registers[0] = (-i64::from(number)) as u64,

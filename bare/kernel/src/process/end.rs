@@ -114,7 +114,7 @@ fn leave_family(process: &Arc<Process>, status: i32) {
             (life.parent, life.end_signal) = (reaper, SIGCHLD.number());
             (life.group != own && life.session == session).then_some(life.group)
         });
-        if let Some(signal) = Signal::new(child.death_signal.load(Ordering::Relaxed).into()) {
+        if let Some(signal) = Signal::new(child.death_signal.load(Ordering::Relaxed) as i32) {
             child.send(signal, Info::of(0, process.number));
         }
         if child.life.with(|life| life.is_over) {
@@ -152,7 +152,7 @@ fn tell_parent(process: &Arc<Process>, status: i32) {
         process.life.with(|life| life.is_told = !is_unwaited);
         // Who ignores it is sent none, be it that the signal is masked.
         let is_ignored = signal == SIGCHLD.number() && action.handler == 1;
-        if let Some(signal) = Signal::new(signal as u64).filter(|_| !is_ignored) {
+        if let Some(signal) = Signal::new(signal).filter(|_| !is_ignored) {
             parent.send(signal, Info::of_child(process.number, News::Over(status)));
         }
     });

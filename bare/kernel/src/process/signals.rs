@@ -33,8 +33,8 @@ signals! {
 }
 
 impl Signal {
-    pub(crate) fn new(number: u64) -> Option<Self> {
-        (1..=SIGNALS as u64).contains(&number).then_some(Self(number as u8))
+    pub(crate) fn new(number: i32) -> Option<Self> {
+        (1..=SIGNALS as i32).contains(&number).then_some(Self(number as u8))
     }
 
     pub(crate) fn number(self) -> i32 {
@@ -285,7 +285,7 @@ impl Pending {
         } else {
             there
         };
-        let signal = Signal::new(u64::from(first.trailing_zeros()) + 1)?;
+        let signal = Signal::new(first.trailing_zeros() as i32 + 1)?;
         self.queue.with(|queue| {
             // Another thread may have taken it meanwhile.
             if self.set() & signal.bit() == 0 {

@@ -13,7 +13,7 @@ use crate::process::copies;
 use crate::process::errno::*;
 use crate::threads::dispatcher;
 
-pub(super) const CALLS: &[Row] = &[
+pub(super) const CALLS: &[Row] = calls![
     (216, "mremap", mremap),
     (227, "msync", msync),
     (228, "mlock", mlock),
@@ -25,11 +25,10 @@ pub(super) const CALLS: &[Row] = &[
     (284, "mlock2", mlock2),
 ];
 
-fn mremap(call: &mut Call) -> Answer {
+fn mremap(call: &mut Call, start: u64, old_bytes: u64, bytes: u64, flags: u64, to: u64) -> Answer {
     const MAYMOVE: u64 = 1;
     const FIXED: u64 = 2;
     const DONTUNMAP: u64 = 4;
-    let [start, old_bytes, bytes, flags, to, _] = call.arguments;
     let start = without_tag(start);
     if flags & !(MAYMOVE | FIXED | DONTUNMAP) != 0 || flags & (FIXED | DONTUNMAP) != 0 && flags & MAYMOVE == 0 {
         return Err(EINVAL);
@@ -43,11 +42,10 @@ fn mremap(call: &mut Call) -> Answer {
     call.process().space().remap(start, old_bytes, bytes, moves, flags & DONTUNMAP != 0).map_err(Errno::from)
 }
 
-fn msync(call: &mut Call) -> Answer {
-    const ASYNC: u64 = 1;
-    const INVALIDATE: u64 = 2;
-    const SYNC: u64 = 4;
-    let [start, bytes, flags, ..] = call.arguments;
+fn msync(call: &mut Call, start: u64, bytes: u64, flags: u32) -> Answer {
+    const ASYNC: u32 = 1;
+    const INVALIDATE: u32 = 2;
+    const SYNC: u32 = 4;
     let start = without_tag(start);
     let is_both = flags & ASYNC != 0 && flags & SYNC != 0;
     if flags & !(ASYNC | INVALIDATE | SYNC) != 0 || is_both || !start.is_multiple_of(page_size().size_bytes()) {
@@ -61,8 +59,7 @@ fn msync(call: &mut Call) -> Answer {
     call.process().space().sync(start, bytes, flags & INVALIDATE != 0).map(|()| 0).map_err(Errno::from)
 }
 
-fn lock(call: &Call, how: Locking) -> Answer {
-    let [start, bytes, ..] = call.arguments;
+fn lock(call: &Call, start: u64, bytes: u64, how: Locking) -> Answer {
     let start = without_tag(start);
     let (space, first) = (call.process().space(), start & !(page_size().size_bytes() - 1));
     check_lock(call, how)?;
@@ -90,28 +87,27 @@ fn in_pages(bytes: u64) -> u64 {
     bytes.wrapping_add(page_size().size_bytes() - 1) & !(page_size().size_bytes() - 1)
 }
 
-fn mlock(call: &mut Call) -> Answer {
-    lock(call, Locking::Now)
+fn mlock(call: &mut Call, start: u64, bytes: u64) -> Answer {
+    lock(call, start, bytes, Locking::Now)
 }
 
-fn mlock2(call: &mut Call) -> Answer {
-    const ONFAULT: u64 = 1;
-    match call.arguments[2] {
-        0 => lock(call, Locking::Now),
-        ONFAULT => lock(call, Locking::OnFault),
+fn mlock2(call: &mut Call, start: u64, bytes: u64, flags: u32) -> Answer {
+    const ONFAULT: u32 = 1;
+    match flags {
+        0 => lock(call, start, bytes, Locking::Now),
+        ONFAULT => lock(call, start, bytes, Locking::OnFault),
         _ => Err(EINVAL),
     }
 }
 
-fn munlock(call: &mut Call) -> Answer {
-    lock(call, Locking::Not)
+fn munlock(call: &mut Call, start: u64, bytes: u64) -> Answer {
+    lock(call, start, bytes, Locking::Not)
 }
 
-fn mlockall(call: &mut Call) -> Answer {
-    const CURRENT: u64 = 1;
-    const FUTURE: u64 = 2;
-    const ONFAULT: u64 = 4;
-    let flags = call.arguments[0];
+fn mlockall(call: &mut Call, flags: u32) -> Answer {
+    const CURRENT: u32 = 1;
+    const FUTURE: u32 = 2;
+    const ONFAULT: u32 = 4;
     if flags & !(CURRENT | FUTURE | ONFAULT) != 0 || flags & (CURRENT | FUTURE) == 0 {
         return Err(EINVAL);
     }
@@ -125,10 +121,9 @@ fn munlockall(call: &mut Call) -> Answer {
     call.process().space().lock_all(Locking::Not, true, Locking::Not).map(|()| 0).map_err(Errno::from)
 }
 
-fn mincore(call: &mut Call) -> Answer {
+fn mincore(call: &mut Call, start: u64, bytes: u64, to: u64) -> Answer {
     /// Pages that are told of at once.
     const PART: u64 = 4096;
-    let [start, bytes, to, ..] = call.arguments;
     let start = without_tag(start);
     let page = page_size().size_bytes();
     if !start.is_multiple_of(page) {
@@ -157,10 +152,9 @@ fn mincore(call: &mut Call) -> Answer {
     Ok(0)
 }
 
-fn madvise(call: &mut Call) -> Answer {
-    let [start, bytes, what, ..] = call.arguments;
+fn madvise(call: &mut Call, start: u64, bytes: u64, what: u32) -> Answer {
     let start = without_tag(start);
-    let advice = match what as u32 {
+    let advice = match what {
         0 => Advice::Normal,
         1 => Advice::Random,
         2 => Advice::Sequential,
@@ -179,18 +173,18 @@ fn madvise(call: &mut Call) -> Answer {
         // Nobody merges what is alike: MADV_MERGEABLE and MADV_UNMERGEABLE change nothing.
         12 | 13 => return Ok(call.process().space().sync(start, bytes, false).map(|()| 0)?),
         24 => Advice::DontNeedLocked,
-        9 => return remove(call, start),
-        22 => return populate(call, start, Kind::Read),
-        23 => return populate(call, start, Kind::Write),
+        9 => return remove(call, start, bytes),
+        22 => return populate(call, start, bytes, Kind::Read),
+        23 => return populate(call, start, bytes, Kind::Write),
         _ => return Err(EINVAL),
     };
     call.process().space().advise(start, bytes, advice).map(|()| 0).map_err(Errno::from)
 }
 
 /// MADV_REMOVE: zeros in the file, for all who map it.
-fn remove(call: &Call, start: u64) -> Answer {
-    let bytes = in_pages(call.arguments[1]);
-    let is_sound = start.is_multiple_of(page_size().size_bytes()) && bytes >= call.arguments[1];
+fn remove(call: &Call, start: u64, asked: u64) -> Answer {
+    let bytes = in_pages(asked);
+    let is_sound = start.is_multiple_of(page_size().size_bytes()) && bytes >= asked;
     let end = start.checked_add(bytes).filter(|_| is_sound).ok_or(EINVAL)?;
     let (mut at, mut has_hole, mut parts, mut put) = (start, false, Vec::new(), Ok(()));
     call.process().space().areas(&mut |area| {
@@ -217,6 +211,6 @@ fn remove(call: &Call, start: u64) -> Answer {
     if has_hole || at < end { Err(ENOMEM) } else { Ok(0) }
 }
 
-fn populate(call: &Call, start: u64, kind: Kind) -> Answer {
-    call.process().space().populate(start, call.arguments[1], kind).map(|()| 0).map_err(Errno::from)
+fn populate(call: &Call, start: u64, bytes: u64, kind: Kind) -> Answer {
+    call.process().space().populate(start, bytes, kind).map(|()| 0).map_err(Errno::from)
 }

@@ -20,7 +20,7 @@ use crate::threads::thread::current;
 use crate::threads::waiters::wait;
 use crate::threads::{dispatcher, queue};
 
-pub(super) const CALLS: &[Row] = &[(220, "clone", clone), (435, "clone3", clone3)];
+pub(super) const CALLS: &[Row] = calls![(220, "clone", clone), (435, "clone3", clone3)];
 
 const CLONE_VM: u64 = 0x100;
 const CLONE_FS: u64 = 0x200;
@@ -51,23 +51,25 @@ struct Wanted {
     end_signal: i32,
 }
 
-fn clone(call: &mut Call) -> Answer {
-    const SIGNAL: u64 = 0xff;
-    let [flags, stack, parent_number, thread_pointer, child_number, _] = call.arguments;
-    let (flags, end_signal) = (flags as u32, (flags & SIGNAL) as i32);
-    begin_child(
-        call,
-        &Wanted { flags: u64::from(flags) & !SIGNAL, stack, parent_number, child_number, thread_pointer, end_signal },
-    )
+fn clone(
+    call: &mut Call,
+    flags: u32,
+    stack: u64,
+    parent_number: u64,
+    thread_pointer: u64,
+    child_number: u64,
+) -> Answer {
+    const SIGNAL: u32 = 0xff;
+    let (flags, end_signal) = (u64::from(flags & !SIGNAL), (flags & SIGNAL) as i32);
+    begin_child(call, &Wanted { flags, stack, parent_number, child_number, thread_pointer, end_signal })
 }
 
-fn clone3(call: &mut Call) -> Answer {
+fn clone3(call: &mut Call, from: u64, bytes: u64) -> Answer {
     const LEAST_BYTES: u64 = 64;
     const BYTES: usize = 88;
     const DETACHED: u64 = 0x40_0000;
     const SIGNAL: u64 = 0xff;
     const KNOWN: u64 = CLONE_CLEAR_SIGHAND | u32::MAX as u64;
-    let [from, bytes, ..] = call.arguments;
     if bytes > page_size().size_bytes() {
         return Err(E2BIG);
     }

@@ -10,19 +10,17 @@ use crate::process::copies;
 use crate::process::errno::*;
 use crate::threads::waiters::wait;
 
-pub(super) const CALLS: &[Row] = &[(19, "eventfd2", eventfd2)];
+pub(super) const CALLS: &[Row] = calls![(19, "eventfd2", eventfd2)];
 
 /// Bytes of the number.
 const BYTES: u64 = 8;
 
-fn eventfd2(call: &mut Call) -> Answer {
+fn eventfd2(call: &mut Call, value: u32, flags: u32) -> Answer {
     const SEMAPHORE: u32 = 1;
-    let [value, flags, ..] = call.arguments;
-    let flags = flags as u32;
     if flags & !(SEMAPHORE | O_NONBLOCK | O_CLOEXEC) != 0 {
         return Err(EINVAL);
     }
-    let counter = Counter::new(u64::from(value as u32), flags & SEMAPHORE != 0);
+    let counter = Counter::new(u64::from(value), flags & SEMAPHORE != 0);
     let inode = Inode::new(Body::Counter(counter), 0o600)?;
     let file = File::new(inode, O_RDWR | flags & O_NONBLOCK, Path::Fixed("anon_inode:[eventfd]"))?;
     let closes_on_exec = flags & O_CLOEXEC != 0;

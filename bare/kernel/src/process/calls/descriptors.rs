@@ -18,7 +18,7 @@ use crate::process::errno::*;
 use crate::threads::dispatcher;
 use crate::threads::waiters::wait;
 
-pub(super) const CALLS: &[Row] = &[
+pub(super) const CALLS: &[Row] = calls![
     (23, "dup", dup),
     (24, "dup3", dup3),
     (25, "fcntl", fcntl),
@@ -44,18 +44,17 @@ fn nothing(_: &mut Call) -> Answer {
     Ok(0)
 }
 
-fn fsync(call: &mut Call) -> Answer {
-    let file = used(call, call.arguments[0])?;
+fn fsync(call: &mut Call, number: i32) -> Answer {
+    let file = used(call, number)?;
     if matches!(file.inode.body, Body::Regular(_) | Body::Folder(_)) { Ok(0) } else { Err(EINVAL) }
 }
 
-fn syncfs(call: &mut Call) -> Answer {
-    used(call, call.arguments[0]).map(|_| 0)
+fn syncfs(call: &mut Call, number: i32) -> Answer {
+    used(call, number).map(|_| 0)
 }
 
-fn sync_file_range(call: &mut Call) -> Answer {
-    const KNOWN: u64 = 7;
-    let [number, _, _, flags, ..] = call.arguments;
+fn sync_file_range(call: &mut Call, number: i32, _: u64, _: u64, flags: u32) -> Answer {
+    const KNOWN: u32 = 7;
     match &used(call, number)?.inode.body {
         _ if flags & !KNOWN != 0 => Err(EINVAL),
         Body::Pipe(_) | Body::Device(_) => Err(ESPIPE),
@@ -64,8 +63,8 @@ fn sync_file_range(call: &mut Call) -> Answer {
 }
 
 /// All that there is has been read.
-fn readahead(call: &mut Call) -> Answer {
-    let file = used(call, call.arguments[0])?;
+fn readahead(call: &mut Call, number: i32) -> Answer {
+    let file = used(call, number)?;
     match &file.inode.body {
         _ if !file.can_read() => Err(EBADF),
         Body::Regular(_) => Ok(0),
@@ -73,20 +72,18 @@ fn readahead(call: &mut Call) -> Answer {
     }
 }
 
-fn fadvise64(call: &mut Call) -> Answer {
+fn fadvise64(call: &mut Call, number: i32, _: u64, bytes: u64, advice: u32) -> Answer {
     /// POSIX_FADV_NOREUSE.
     const LAST: u32 = 5;
-    let [number, _, bytes, advice, ..] = call.arguments;
     match &used(call, number)?.inode.body {
         Body::Pipe(_) => Err(ESPIPE),
-        _ if advice as u32 > LAST || bytes > i64::MAX as u64 => Err(EINVAL),
+        _ if advice > LAST || bytes > i64::MAX as u64 => Err(EINVAL),
         _ => Ok(0),
     }
 }
 
-fn openat(call: &mut Call) -> Answer {
-    let [folder, path, flags, mode, ..] = call.arguments;
-    let (flags, path) = (flags as u32, copies::read_path(path)?);
+fn openat(call: &mut Call, folder: i32, path: u64, flags: u32, mode: u32) -> Answer {
+    let path = copies::read_path(path)?;
     if path.is_empty() {
         return Err(ENOENT);
     }
@@ -98,10 +95,10 @@ fn openat(call: &mut Call) -> Answer {
 }
 
 /// Opens what a path names, and makes it where that is asked for.
-fn open_path(call: &Call, folder: u64, path: &str, (flags, mode): (u32, u64)) -> Result<Arc<File>, Errno> {
+fn open_path(call: &Call, folder: i32, path: &str, (flags, mode): (u32, u32)) -> Result<Arc<File>, Errno> {
     let from = start(call, folder, path)?;
     let follows = flags & O_NOFOLLOW == 0 && flags & (O_CREAT | O_EXCL) != O_CREAT | O_EXCL;
-    let mode = mode as u32 & !call.process().umask.load(Ordering::Relaxed);
+    let mode = mode & !call.process().umask.load(Ordering::Relaxed);
     let ((inode, writing), place) = loop {
         let place = crate::files::tree::walk(&from, path, follows)?;
         match open(&place, flags, mode) {
@@ -194,22 +191,21 @@ fn open(place: &Place, flags: u32, mode: u32) -> Result<(Arc<Inode>, Option<Writ
     }
 }
 
-fn close(call: &mut Call) -> Answer {
-    let closed = call.process().files.with(|files| files.take(call.arguments[0]))?;
+fn close(call: &mut Call, number: i32) -> Answer {
+    let closed = call.process().files.with(|files| files.take(number))?;
     closed.file.give_up_locks(call.process().files.owner());
     drop(closed);
     Ok(0)
 }
 
-fn close_range(call: &mut Call) -> Answer {
-    const CLOEXEC: u64 = 4;
-    let [first, last, flags, ..] = call.arguments;
-    let (first, last) = (u64::from(first as u32), u64::from(last as u32));
+fn close_range(call: &mut Call, first: u32, last: u32, flags: u32) -> Answer {
+    const CLOEXEC: u32 = 4;
     if first > last || flags & !(CLOEXEC | 2) != 0 {
         return Err(EINVAL);
     }
-    let room = call.process().files.with(|files| files.room() as u64);
-    for number in first..room.min(last + 1) {
+    let room = call.process().files.with(|files| files.room());
+    for number in first as usize..room.min(last as usize + 1) {
+        let number = number as i32;
         let closed = call.process().files.with(|files| match flags & CLOEXEC {
             0 => files.take(number).ok(),
             _ => {
@@ -228,14 +224,13 @@ fn close_range(call: &mut Call) -> Answer {
     Ok(0)
 }
 
-fn dup(call: &mut Call) -> Answer {
-    let file = file(call, call.arguments[0])?;
+fn dup(call: &mut Call, number: i32) -> Answer {
+    let file = file(call, number)?;
     call.process().files.with(|files| files.add(0, Descriptor { file, closes_on_exec: false }))
 }
 
-fn dup3(call: &mut Call) -> Answer {
-    let [from, to, flags, ..] = call.arguments;
-    if from as u32 == to as u32 || flags & !u64::from(O_CLOEXEC) != 0 {
+fn dup3(call: &mut Call, from: i32, to: i32, flags: u32) -> Answer {
+    if from == to || flags & !O_CLOEXEC != 0 {
         return Err(EINVAL);
     }
     let file = file(call, from)?;
@@ -246,9 +241,8 @@ fn dup3(call: &mut Call) -> Answer {
     Ok(u64::from(to as u32))
 }
 
-fn fcntl(call: &mut Call) -> Answer {
+fn fcntl(call: &mut Call, number: i32, command: u32, argument: u64) -> Answer {
     const SETTABLE: u32 = O_APPEND | O_NONBLOCK;
-    let [number, command, argument, ..] = call.arguments;
     let file = file(call, number)?;
     let files = &call.process().files;
     match command {
@@ -270,7 +264,7 @@ fn fcntl(call: &mut Call) -> Answer {
             file.set_flags(SETTABLE, argument as u32);
             Ok(0)
         }
-        5..=7 | 36..=38 => super::locks::of_ranges(call, &file, command, argument),
+        5..=7 | 36..=38 => super::locks::of_ranges(call, &file, (number, command), argument),
         // F_GETOWN: nobody is told of what comes.
         9 => Ok(0),
         // F_SETPIPE_SZ, F_GETPIPE_SZ
@@ -287,7 +281,7 @@ fn fcntl(call: &mut Call) -> Answer {
         },
         // F_ADD_SEALS, F_GET_SEALS
         1033 if !file.can_write() => Err(EPERM),
-        1033 => super::lengths::add_seals(&file.inode, argument as u32),
+        1033 => super::lengths::add_seals(&file.inode, u32::try_from(argument).map_err(|_| EINVAL)?),
         1034 => match &file.inode.body {
             Body::Regular(content) => Ok(content.seals().into()),
             _ => Err(EINVAL),
@@ -296,12 +290,11 @@ fn fcntl(call: &mut Call) -> Answer {
     }
 }
 
-fn ioctl(call: &mut Call) -> Answer {
-    const FIONREAD: u64 = 0x541b;
-    const FIONBIO: u64 = 0x5421;
-    const FIONCLEX: u64 = 0x5450;
-    const FIOCLEX: u64 = 0x5451;
-    let [number, request, argument, ..] = call.arguments;
+fn ioctl(call: &mut Call, number: i32, request: u32, argument: u64) -> Answer {
+    const FIONREAD: u32 = 0x541b;
+    const FIONBIO: u32 = 0x5421;
+    const FIONCLEX: u32 = 0x5450;
+    const FIOCLEX: u32 = 0x5451;
     let file = used(call, number)?;
     match (&file.inode.body, request) {
         (Body::Pipe(pipe), FIONREAD) => {
@@ -325,8 +318,7 @@ fn ioctl(call: &mut Call) -> Answer {
     }
 }
 
-fn ftruncate(call: &mut Call) -> Answer {
-    let [number, bytes, ..] = call.arguments;
+fn ftruncate(call: &mut Call, number: i32, bytes: u64) -> Answer {
     if bytes > i64::MAX as u64 {
         return Err(EINVAL);
     }
@@ -345,10 +337,9 @@ fn ftruncate(call: &mut Call) -> Answer {
     Ok(0)
 }
 
-fn fallocate(call: &mut Call) -> Answer {
-    const KEEP_SIZE: u64 = 1;
-    const PUNCH_HOLE: u64 = 2 | KEEP_SIZE;
-    let [number, mode, offset, bytes, ..] = call.arguments;
+fn fallocate(call: &mut Call, number: i32, mode: u32, offset: u64, bytes: u64) -> Answer {
+    const KEEP_SIZE: u32 = 1;
+    const PUNCH_HOLE: u32 = 2 | KEEP_SIZE;
     let file = used(call, number)?;
     if !file.can_write() {
         return Err(EBADF);

@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::input::{file, used};
-use super::paths::inode_at;
+use super::paths::{AT_FDCWD, inode_at};
 use super::{Call, Row};
 use crate::fallible::{Arc, Collect, List, try_text};
 use crate::files::inode::{Body, Inode};
@@ -15,12 +15,9 @@ use crate::process::errno::*;
 use crate::threads::dispatcher;
 
 pub(super) const CALLS: &[Row] =
-    &[(17, "getcwd", getcwd), (49, "chdir", chdir), (50, "fchdir", fchdir), (61, "getdents64", getdents64)];
+    calls![(17, "getcwd", getcwd), (49, "chdir", chdir), (50, "fchdir", fchdir), (61, "getdents64", getdents64)];
 
-const AT_FDCWD: u64 = -100_i32 as u32 as u64;
-
-fn getcwd(call: &mut Call) -> Answer {
-    let [to, room, ..] = call.arguments;
+fn getcwd(call: &mut Call, to: u64, room: u64) -> Answer {
     let path = path_of(&call.process().folder())?;
     if room < path.len() as u64 + 1 {
         return Err(ERANGE);
@@ -39,13 +36,13 @@ fn go(call: &Call, inode: Arc<Inode>) -> Answer {
     Ok(0)
 }
 
-fn chdir(call: &mut Call) -> Answer {
-    let inode = inode_at(call, AT_FDCWD, call.arguments[0], 0)?;
+fn chdir(call: &mut Call, path: u64) -> Answer {
+    let inode = inode_at(call, AT_FDCWD, path, 0)?;
     go(call, inode)
 }
 
-fn fchdir(call: &mut Call) -> Answer {
-    let inode = file(call, call.arguments[0])?.inode.clone();
+fn fchdir(call: &mut Call, number: i32) -> Answer {
+    let inode = file(call, number)?.inode.clone();
     go(call, inode)
 }
 
@@ -90,15 +87,14 @@ fn entries_behind(inode: &Arc<Inode>, name: &str) -> Result<Vec<Entry>, Errno> {
     Ok(some)
 }
 
-fn getdents64(call: &mut Call) -> Answer {
-    let [number, to, room, ..] = call.arguments;
+fn getdents64(call: &mut Call, number: i32, to: u64, room: u32) -> Answer {
     let file = used(call, number)?;
     // Others that read on with this open file get what comes behind.
     file.position.list(|position, listed| {
         if listed.position != *position {
             pass(&file.inode, listed, *position)?;
         }
-        list(&file.inode, to, u64::from(room as u32), listed).inspect(|_| *position = listed.position)
+        list(&file.inode, to, u64::from(room), listed).inspect(|_| *position = listed.position)
     })
 }
 

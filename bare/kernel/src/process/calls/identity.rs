@@ -13,7 +13,7 @@ use crate::process::spent::Spent;
 use crate::process::table::{self, Process};
 use crate::process::{copies, resources};
 
-pub(super) const CALLS: &[Row] = &[
+pub(super) const CALLS: &[Row] = calls![
     (92, "personality", personality),
     (116, "syslog", syslog),
     (160, "uname", uname),
@@ -33,8 +33,7 @@ pub(super) const CALLS: &[Row] = &[
 /// Descriptors that a process may have at most: `fs.nr_open`.
 const MOST_FILES: u64 = 1 << 20;
 
-fn getcpu(call: &mut Call) -> Answer {
-    let [cpu, node, ..] = call.arguments;
+fn getcpu(_: &mut Call, cpu: u64, node: u64) -> Answer {
     if cpu != 0 {
         copies::write_half(cpu, hardware::per_cpu::index() as u32)?;
     }
@@ -70,7 +69,7 @@ pub(crate) fn name(which: Name) -> [u8; NAME_BYTES] {
     NAMES.with(|names| names[which as usize])
 }
 
-fn uname(call: &mut Call) -> Answer {
+fn uname(_: &mut Call, to: u64) -> Answer {
     let [host, domain] = NAMES.with(|names| *names);
     // A version that programs know: what is here follows it.
     let parts = ["Linux", "", "6.1.0", concat!("Vellum ", env!("CARGO_PKG_VERSION")), "aarch64", ""];
@@ -80,15 +79,14 @@ fn uname(call: &mut Call) -> Answer {
     }
     bytes[NAME_BYTES..2 * NAME_BYTES].copy_from_slice(&host);
     bytes[5 * NAME_BYTES..].copy_from_slice(&domain);
-    copies::write(call.arguments[0], &bytes).map(|()| 0)
+    copies::write(to, &bytes).map(|()| 0)
 }
 
 /// `sethostname` and `setdomainname`.
-fn set_name(call: &mut Call) -> Answer {
+fn set_name(call: &mut Call, from: u64, bytes: i32) -> Answer {
     call.check_root()?;
-    let [from, bytes, ..] = call.arguments;
     let which = if call.frame.registers[8] == 161 { Name::Host } else { Name::Domain };
-    let bytes = usize::try_from(bytes as i32).ok().filter(|bytes| *bytes < NAME_BYTES).ok_or(EINVAL)?;
+    let bytes = usize::try_from(bytes).ok().filter(|bytes| *bytes < NAME_BYTES).ok_or(EINVAL)?;
     let mut name = [0; NAME_BYTES];
     copies::read(&mut name[..bytes], from)?;
     NAMES.with(|names| names[which as usize] = name);
@@ -96,9 +94,8 @@ fn set_name(call: &mut Call) -> Answer {
 }
 
 /// What it was before; nothing here follows it.
-fn personality(call: &mut Call) -> Answer {
+fn personality(call: &mut Call, new: u32) -> Answer {
     const ASKS: u32 = u32::MAX;
-    let new = call.arguments[0] as u32;
     Ok(call.process().wishes.with(|wishes| {
         let before = wishes.personality;
         wishes.personality = if new == ASKS { before } else { new };
@@ -107,38 +104,37 @@ fn personality(call: &mut Call) -> Answer {
 }
 
 /// The kernel's words, of which it keeps none: root's, as `dmesg_restrict` has it.
-fn syslog(call: &mut Call) -> Answer {
+fn syslog(call: &mut Call, what: i32, to: u64, bytes: i32) -> Answer {
     /// SYSLOG_ACTION_READ to READ_CLEAR, and CONSOLE_LEVEL.
     const READS: core::ops::RangeInclusive<i32> = 2..=4;
     const SETS_LEVEL: i32 = 8;
     const BUFFER_BYTES: u64 = 1 << 17;
     call.check_root()?;
-    let [what, to, bytes, ..] = call.arguments;
-    match what as i32 {
+    match what {
         what if READS.contains(&what) => {
-            if to == 0 || (bytes as i32) < 0 {
+            if to == 0 || bytes < 0 {
                 return Err(EINVAL);
             }
             copies::check(to, bytes as u32 as usize).map(|()| 0)
         }
-        SETS_LEVEL if !(1..=8).contains(&(bytes as i32)) => Err(EINVAL),
+        SETS_LEVEL if !(1..=8).contains(&(bytes)) => Err(EINVAL),
         10 => Ok(BUFFER_BYTES),
         0..=9 => Ok(0),
         _ => Err(EINVAL),
     }
 }
 
-fn umask(call: &mut Call) -> Answer {
-    Ok(call.process().umask.swap(call.arguments[0] as u32 & 0o777, Ordering::Relaxed).into())
+fn umask(call: &mut Call, mask: u32) -> Answer {
+    Ok(call.process().umask.swap(mask & 0o777, Ordering::Relaxed).into())
 }
 
-fn limit(process: &Process, resource: u64) -> Result<[u64; 2], Errno> {
-    let found = process.limits.with(|limits| limits.0.get(resource as u32 as usize).copied());
+fn limit(process: &Process, resource: u32) -> Result<[u64; 2], Errno> {
+    let found = process.limits.with(|limits| limits.0.get(resource as usize).copied());
     found.ok_or(EINVAL)
 }
 
-fn set_limit(call: &Call, process: &Process, resource: u64, [soft, hard]: [u64; 2]) -> Result<(), Errno> {
-    let which = resource as u32 as usize;
+fn set_limit(call: &Call, process: &Process, resource: u32, [soft, hard]: [u64; 2]) -> Result<(), Errno> {
+    let which = resource as usize;
     if soft > hard {
         return Err(EINVAL);
     }
@@ -158,21 +154,18 @@ fn set_limit(call: &Call, process: &Process, resource: u64, [soft, hard]: [u64; 
     Ok(())
 }
 
-fn getrlimit(call: &mut Call) -> Answer {
-    let [resource, to, ..] = call.arguments;
+fn getrlimit(call: &mut Call, resource: u32, to: u64) -> Answer {
     copies::write_words(to, &limit(call.process(), resource)?).map(|()| 0)
 }
 
-fn setrlimit(call: &mut Call) -> Answer {
-    let [resource, from, ..] = call.arguments;
+fn setrlimit(call: &mut Call, resource: u32, from: u64) -> Answer {
     limit(call.process(), resource)?;
     set_limit(call, call.process(), resource, copies::read_words(from)?).map(|()| 0)
 }
 
-fn prlimit64(call: &mut Call) -> Answer {
-    let [number, resource, new, old, ..] = call.arguments;
+fn prlimit64(call: &mut Call, number: i32, resource: u32, new: u64, old: u64) -> Answer {
     let new = if new == 0 { None } else { Some(copies::read_words(new)?) };
-    let process = match number as i32 {
+    let process = match number {
         0 => call.process().clone(),
         number => table::find(number)?,
     };
@@ -195,10 +188,9 @@ pub(super) fn usage_words(spent: Spent, kib: u64) -> [u64; 18] {
     words
 }
 
-fn getrusage(call: &mut Call) -> Answer {
-    let [who, to, ..] = call.arguments;
+fn getrusage(call: &mut Call, who: i32, to: u64) -> Answer {
     let process = call.process();
-    let spent = match who as i32 {
+    let spent = match who {
         0 => process.spent(),
         -1 => process.life.with(|life| life.spent_by_children),
         1 => call.thread.spent(),
@@ -209,17 +201,16 @@ fn getrusage(call: &mut Call) -> Answer {
     copies::write_words(to, &usage_words(spent, kib)).map(|()| 0)
 }
 
-fn sysinfo(call: &mut Call) -> Answer {
+fn sysinfo(_: &mut Call, to: u64) -> Answer {
     let all = frames::all_pages() << page_size().shift();
     let free = pages::with_pages(|pages| pages.free_bytes());
     let processes = table::count() as u64;
     let seconds = clock::monotonic_nanoseconds() / SECOND;
     let words = [seconds, 0, 0, 0, all, free, 0, 0, 0, 0, processes & 0xffff, 0, 0, 1];
-    copies::write_words(call.arguments[0], &words).map(|()| 0)
+    copies::write_words(to, &words).map(|()| 0)
 }
 
-fn getrandom(call: &mut Call) -> Answer {
-    let [to, bytes, flags, ..] = call.arguments;
+fn getrandom(_: &mut Call, to: u64, bytes: u64, flags: u32) -> Answer {
     // GRND_RANDOM and GRND_INSECURE do not go together.
     if flags & !7 != 0 || flags & 6 == 6 {
         return Err(EINVAL);

@@ -13,23 +13,27 @@ use crate::process::copies;
 use crate::process::errno::*;
 use crate::threads::dispatcher;
 
-pub(super) const CALLS: &[Row] =
-    &[(62, "lseek", lseek), (63, "read", read), (64, "write", write), (67, "pread64", pread), (68, "pwrite64", pwrite)];
+pub(super) const CALLS: &[Row] = calls![
+    (62, "lseek", lseek),
+    (63, "read", read),
+    (64, "write", write),
+    (67, "pread64", pread),
+    (68, "pwrite64", pwrite)
+];
 
 /// The same of `/proc/self/pagemap`.
 const PAGEMAP_PART: u64 = 64 << 10;
 
-pub(super) fn file(call: &Call, number: u64) -> Result<Arc<File>, Errno> {
+pub(super) fn file(call: &Call, number: i32) -> Result<Arc<File>, Errno> {
     call.process().files.with(|files| files.get(number).map(|found| found.file.clone()))
 }
 
 /// The same where it was opened for more than its path.
-pub(super) fn used(call: &Call, number: u64) -> Result<Arc<File>, Errno> {
+pub(super) fn used(call: &Call, number: i32) -> Result<Arc<File>, Errno> {
     file(call, number).and_then(|file| if file.flags() & O_PATH == 0 { Ok(file) } else { Err(EBADF) })
 }
 
-fn lseek(call: &mut Call) -> Answer {
-    let [number, offset, whence, ..] = call.arguments;
+fn lseek(call: &mut Call, number: i32, offset: u64, whence: u32) -> Answer {
     let file = used(call, number)?;
     if matches!(file.inode.body, Body::Pipe(_) | Body::Secret(_)) {
         return Err(ESPIPE);
@@ -206,14 +210,12 @@ fn as_far_as_goes(file: &File, address: u64, bytes: u64, each: impl Fn(u64) -> A
     }
 }
 
-fn read(call: &mut Call) -> Answer {
-    let [number, to, bytes, ..] = call.arguments;
+fn read(call: &mut Call, number: i32, to: u64, bytes: u64) -> Answer {
     let file = file(call, number)?;
     as_far_as_goes(&file, to, bytes, |bytes| read_at(&file, to, bytes, None, true))
 }
 
-fn write(call: &mut Call) -> Answer {
-    let [number, from, bytes, ..] = call.arguments;
+fn write(call: &mut Call, number: i32, from: u64, bytes: u64) -> Answer {
     let file = file(call, number)?;
     as_far_as_goes(&file, from, bytes, |bytes| write_at(call, &file, from, bytes, None))
 }
@@ -222,14 +224,12 @@ pub(super) fn offset(value: u64) -> Result<Option<u64>, Errno> {
     if value > i64::MAX as u64 { Err(EINVAL) } else { Ok(Some(value)) }
 }
 
-fn pread(call: &mut Call) -> Answer {
-    let [number, to, bytes, at, ..] = call.arguments;
+fn pread(call: &mut Call, number: i32, to: u64, bytes: u64, at: u64) -> Answer {
     let at = offset(at)?;
     read_at(&*file(call, number)?, to, bytes, at, true)
 }
 
-fn pwrite(call: &mut Call) -> Answer {
-    let [number, from, bytes, at, ..] = call.arguments;
+fn pwrite(call: &mut Call, number: i32, from: u64, bytes: u64, at: u64) -> Answer {
     let at = offset(at)?;
     write_at(call, &*file(call, number)?, from, bytes, at)
 }

@@ -13,7 +13,7 @@ use crate::files::pipe;
 use crate::process::copies;
 use crate::process::errno::*;
 
-pub(super) const CALLS: &[Row] = &[
+pub(super) const CALLS: &[Row] = calls![
     (65, "readv", readv),
     (66, "writev", writev),
     (69, "preadv", preadv),
@@ -24,17 +24,18 @@ pub(super) const CALLS: &[Row] = &[
 ];
 
 /// Buffers of one call.
-const MOST_BUFFERS: u64 = 1024;
+const MOST_BUFFERS: u32 = 1024;
+
+/// Where a list is, and how many buffers it has.
+type Place = (u64, u32);
 
 /// The buffers of a list, all of which are looked at before anything is done.
-fn buffers(call: &Call) -> Result<Vec<[u64; 2]>, Errno> {
-    let [_, list, count, ..] = call.arguments;
-    let count = u64::from(count as u32);
+fn buffers((list, count): Place) -> Result<Vec<[u64; 2]>, Errno> {
     if count > MOST_BUFFERS {
         return Err(EINVAL);
     }
     let mut all: Vec<[u64; 2]> = Vec::new();
-    for index in 0..count {
+    for index in 0..u64::from(count) {
         all.try_push(copies::read_words(list + 16 * index)?)?;
     }
     if all.iter().any(|[_, bytes]| *bytes > i64::MAX as u64) {
@@ -45,9 +46,9 @@ fn buffers(call: &Call) -> Result<Vec<[u64; 2]>, Errno> {
 }
 
 /// Gives `each` the buffers of a list, one after the other, and how many bytes were done before.
-fn for_each_buffer(call: &Call, mut each: impl FnMut(u64, u64, u64) -> Answer) -> Answer {
+fn for_each_buffer(list: Place, mut each: impl FnMut(u64, u64, u64) -> Answer) -> Answer {
     let mut done = 0;
-    for [address, bytes] in buffers(call)? {
+    for [address, bytes] in buffers(list)? {
         match each(address, bytes, done) {
             Ok(part) => {
                 done += part;
@@ -62,27 +63,27 @@ fn for_each_buffer(call: &Call, mut each: impl FnMut(u64, u64, u64) -> Answer) -
     Ok(done)
 }
 
-fn readv(call: &mut Call) -> Answer {
-    let file = file(call, call.arguments[0])?;
+fn readv(call: &mut Call, number: i32, list: u64, count: u32) -> Answer {
+    let file = file(call, number)?;
     if let (Body::Regular(content), true) = (&file.inode.body, file.can_read()) {
-        return regular::read(&file, content, &buffers(call)?, None);
+        return regular::read(&file, content, &buffers((list, count))?, None);
     }
     // What has been read is not kept from the program until there is more.
-    for_each_buffer(call, |address, bytes, done| read_at(&file, address, bytes, None, done == 0))
+    for_each_buffer((list, count), |address, bytes, done| read_at(&file, address, bytes, None, done == 0))
 }
 
-fn writev(call: &mut Call) -> Answer {
-    write_list(call, None, false)
+fn writev(call: &mut Call, number: i32, list: u64, count: u32) -> Answer {
+    write_list(call, number, (list, count), None, false)
 }
 
 /// Writes a list at an offset, or where the file stands, or with `appends` at the end of a regular one.
-fn write_list(call: &Call, offset: Option<u64>, appends: bool) -> Answer {
-    let file = file(call, call.arguments[0])?;
+fn write_list(call: &Call, number: i32, list: Place, offset: Option<u64>, appends: bool) -> Answer {
+    let file = file(call, number)?;
     if let (Body::Regular(content), true) = (&file.inode.body, file.can_write()) {
-        return regular::write(call, &file, content, &buffers(call)?, (offset, appends));
+        return regular::write(call, &file, content, &buffers(list)?, (offset, appends));
     }
     if let (Body::Pipe(pipe), true, None) = (&file.inode.body, file.can_write(), offset) {
-        let all = buffers(call)?;
+        let all = buffers(list)?;
         let bytes = all.iter().fold(0u64, |sum, [_, bytes]| sum.saturating_add(*bytes));
         // As one, as others see it.
         if bytes <= pipe::ATOMIC as u64 {
@@ -98,57 +99,54 @@ fn write_list(call: &Call, offset: Option<u64>, appends: bool) -> Answer {
             return piping::write(call, &file, pipe, bytes, piping::WHOLE, fill);
         }
     }
-    for_each_buffer(call, |address, bytes, done| write_at(call, &file, address, bytes, offset.map(|at| at + done)))
+    for_each_buffer(list, |address, bytes, done| write_at(call, &file, address, bytes, offset.map(|at| at + done)))
 }
 
-fn preadv(call: &mut Call) -> Answer {
-    let at = offset(call.arguments[3])?.unwrap_or(0);
-    let file = file(call, call.arguments[0])?;
+fn preadv(call: &mut Call, number: i32, list: u64, count: u32, at: u64) -> Answer {
+    let at = offset(at)?.unwrap_or(0);
+    let file = file(call, number)?;
     if let (Body::Regular(content), true) = (&file.inode.body, file.can_read()) {
-        return regular::read(&file, content, &buffers(call)?, Some(at));
+        return regular::read(&file, content, &buffers((list, count))?, Some(at));
     }
-    for_each_buffer(call, |address, bytes, done| read_at(&file, address, bytes, Some(at + done), true))
+    for_each_buffer((list, count), |address, bytes, done| read_at(&file, address, bytes, Some(at + done), true))
 }
 
-fn pwritev(call: &mut Call) -> Answer {
-    write_list(call, offset(call.arguments[3])?, false)
+fn pwritev(call: &mut Call, number: i32, list: u64, count: u32, at: u64) -> Answer {
+    write_list(call, number, (list, count), offset(at)?, false)
 }
 
 /// Flags of `preadv2` and `pwritev2` that ask for nothing that is not so: RWF_HIPRI, DSYNC, SYNC; and RWF_APPEND.
-const AS_EVER: u64 = 7;
-const APPEND: u64 = 0x10;
+const AS_EVER: u32 = 7;
+const APPEND: u32 = 0x10;
 /// Where the file stands.
 const HERE: u64 = u64::MAX;
 
-fn preadv2(call: &mut Call) -> Answer {
-    let flags = call.arguments[5];
+fn preadv2(call: &mut Call, number: i32, list: u64, count: u32, at: u64, _: u64, flags: u32) -> Answer {
     if flags & !AS_EVER != 0 {
         return Err(EOPNOTSUPP);
     }
-    if call.arguments[3] == HERE { readv(call) } else { preadv(call) }
+    if at == HERE { readv(call, number, list, count) } else { preadv(call, number, list, count, at) }
 }
 
-fn pwritev2(call: &mut Call) -> Answer {
-    let flags = call.arguments[5];
+fn pwritev2(call: &mut Call, number: i32, list: u64, count: u32, at: u64, _: u64, flags: u32) -> Answer {
     if flags & !(AS_EVER | APPEND) != 0 {
         return Err(EOPNOTSUPP);
     }
-    let offset = if call.arguments[3] == HERE { None } else { offset(call.arguments[3])? };
-    write_list(call, offset, flags & APPEND != 0)
+    let offset = if at == HERE { None } else { offset(at)? };
+    write_list(call, number, (list, count), offset, flags & APPEND != 0)
 }
 
 /// Between a pipe and memory. What goes in is copied: what a program writes over it afterwards does not show.
-fn vmsplice(call: &mut Call) -> Answer {
-    const KNOWN: u64 = 0xf;
-    const NONBLOCK: u64 = 2;
-    let [number, _, _, flags, ..] = call.arguments;
+fn vmsplice(call: &mut Call, number: i32, list: u64, count: u32, flags: u32) -> Answer {
+    const KNOWN: u32 = 0xf;
+    const NONBLOCK: u32 = 2;
     if flags & !KNOWN != 0 {
         return Err(EINVAL);
     }
     let file = used(call, number)?;
     let Body::Pipe(pipe) = &file.inode.body else { return Err(EBADF) };
     let waits = flags & NONBLOCK == 0;
-    for_each_buffer(call, |address, bytes, done| match (file.can_write(), bytes.min(MOST_BYTES)) {
+    for_each_buffer((list, count), |address, bytes, done| match (file.can_write(), bytes.min(MOST_BYTES)) {
         // A pipe that has something already is not waited for.
         (true, _) if done > 0 => Err(EAGAIN),
         (true, bytes) if copies::is_secret(address, bytes) => Err(EFAULT),

@@ -50,10 +50,10 @@ impl Wanted {
 }
 
 /// F_GETLK, F_SETLK, F_SETLKW, and their kin of open files.
-pub(super) fn of_ranges(call: &Call, file: &Arc<File>, command: u64, address: u64) -> Answer {
-    const GET: u64 = 5;
-    const WAIT: u64 = 7;
-    const OF_FILES: u64 = 36;
+pub(super) fn of_ranges(call: &Call, file: &Arc<File>, (number, command): (i32, u32), address: u64) -> Answer {
+    const GET: u32 = 5;
+    const WAIT: u32 = 7;
+    const OF_FILES: u32 = 36;
     let is_of_file = command >= OF_FILES;
     let command = if is_of_file { command - OF_FILES + GET } else { command };
     let wanted = Wanted::read(address, file)?;
@@ -81,7 +81,7 @@ pub(super) fn of_ranges(call: &Call, file: &Arc<File>, command: u64, address: u6
         return Err(EAGAIN);
     }
     let is_same = |found: &Descriptor| Arc::ptr_eq(&found.file, file);
-    if is_of_file || call.process().files.with(|files| files.get(call.arguments[0]).is_ok_and(is_same)) {
+    if is_of_file || call.process().files.with(|files| files.get(number).is_ok_and(is_same)) {
         return Ok(0);
     }
     // Another thread closed it meanwhile, and nobody would give this lock up any more.
@@ -104,10 +104,8 @@ fn tell(address: u64, found: Option<Held>) -> Answer {
 }
 
 /// `flock`: of a whole file, for whoever shares the open file.
-pub(super) fn flock(call: &mut Call) -> Answer {
+pub(super) fn flock(call: &mut Call, number: i32, how: u32) -> Answer {
     const NONBLOCKING: u32 = 4;
-    let [number, how, ..] = call.arguments;
-    let how = how as u32;
     let is_exclusive = match how & !NONBLOCKING {
         1 => false,
         2 => true,

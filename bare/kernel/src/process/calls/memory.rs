@@ -19,7 +19,7 @@ use crate::memory::{current, folios, programs, promises};
 use crate::process::copies;
 use crate::process::errno::*;
 
-pub(super) const CALLS: &[Row] = &[
+pub(super) const CALLS: &[Row] = calls![
     (214, "brk", brk),
     (222, "mmap", mmap),
     (215, "munmap", munmap),
@@ -62,13 +62,12 @@ fn rights(protection: u64) -> Rights {
     Rights::from_bits_truncate(protection as u8)
 }
 
-fn brk(call: &mut Call) -> Answer {
-    Ok(call.process().space().set_break(call.arguments[0]))
+fn brk(call: &mut Call, wanted: u64) -> Answer {
+    Ok(call.process().space().set_break(wanted))
 }
 
-fn mmap(call: &mut Call) -> Answer {
-    let [address, bytes, _, flags, number, offset] = call.arguments;
-    if offset % page_size().size_bytes() != 0 {
+fn mmap(call: &mut Call, address: u64, bytes: u64, protection: u64, flags: u64, number: i32, offset: u64) -> Answer {
+    if !offset.is_multiple_of(page_size().size_bytes()) {
         return Err(EINVAL);
     }
     let file = match flags & MAP_ANONYMOUS {
@@ -81,13 +80,13 @@ fn mmap(call: &mut Call) -> Answer {
     if flags & MAP_HUGETLB != 0 {
         return Err(if file.is_some() { EINVAL } else { no_huge_pages(address, flags) });
     }
-    let is_shared = is_shared(flags)?;
+    let (is_shared, wanted) = (is_shared(flags)?, [address, bytes, protection, flags, offset]);
     let populates = flags & (MAP_POPULATE | MAP_NONBLOCK) == MAP_POPULATE;
     let Some(Body::Regular(content)) = file.as_ref().map(|file| &file.inode.body).filter(|_| is_shared) else {
-        return map(call, file.as_deref(), is_shared, populates);
+        return map(call, wanted, file.as_deref(), is_shared, populates);
     };
     // Nobody seals the file between the look at its seals and the mapping.
-    let start = content.alone(|| map(call, file.as_deref(), is_shared, false))?;
+    let start = content.alone(|| map(call, wanted, file.as_deref(), is_shared, false))?;
     if populates {
         // Pages that cannot be had are for faults to tell of.
         let _ = call.process().space().populate(start, bytes, Kind::Read);
@@ -96,8 +95,13 @@ fn mmap(call: &mut Call) -> Answer {
 }
 
 /// Maps what is asked for.
-fn map(call: &Call, file: Option<&File>, is_shared: bool, populates: bool) -> Answer {
-    let [address, bytes, protection, flags, _, offset] = call.arguments;
+fn map(
+    call: &Call,
+    [address, bytes, protection, flags, offset]: [u64; 5],
+    file: Option<&File>,
+    is_shared: bool,
+    populates: bool,
+) -> Answer {
     let flags = if promises::are_kept() { flags & !MAP_NORESERVE } else { flags };
     let source = match file {
         Some(file) => file_source(file, offset, protection, is_shared)?,
@@ -193,8 +197,7 @@ fn file_source(file: &File, offset: u64, protection: u64, is_shared: bool) -> Re
 }
 
 /// Other pages of what an area maps already, which is shared.
-fn remap_file_pages(call: &mut Call) -> Answer {
-    let [start, bytes, protection, first, flags, _] = call.arguments;
+fn remap_file_pages(call: &mut Call, start: u64, bytes: u64, protection: u64, first: u64, flags: u64) -> Answer {
     let page = page_size().size_bytes();
     let (start, bytes) = (start & !(page - 1), bytes & !(page - 1));
     let end = start.checked_add(bytes).filter(|end| *end > start && protection == 0).ok_or(EINVAL)?;
@@ -229,13 +232,11 @@ fn remap_file_pages(call: &mut Call) -> Answer {
     Ok(0)
 }
 
-fn munmap(call: &mut Call) -> Answer {
-    let [start, bytes, ..] = call.arguments;
+fn munmap(call: &mut Call, start: u64, bytes: u64) -> Answer {
     call.process().space().unmap(without_tag(start), bytes).map(|()| 0).map_err(Errno::from)
 }
 
-fn mprotect(call: &mut Call) -> Answer {
-    let [start, bytes, protection, ..] = call.arguments;
+fn mprotect(call: &mut Call, start: u64, bytes: u64, protection: u64) -> Answer {
     let start = without_tag(start);
     const GROWS: u64 = PROT_GROWSDOWN | PROT_GROWSUP;
     let page = page_size().size_bytes();
@@ -269,11 +270,10 @@ fn protect_stack(call: &Call, start: u64, bytes: u64, protection: u64) -> Answer
     space.protect(first, end - first, rights(protection)).map(|()| 0).map_err(Errno::from)
 }
 
-fn memfd_create(call: &mut Call) -> Answer {
-    const CLOEXEC: u64 = 1;
-    const ALLOW_SEALING: u64 = 2;
+fn memfd_create(call: &mut Call, name: u64, flags: u32) -> Answer {
+    const CLOEXEC: u32 = 1;
+    const ALLOW_SEALING: u32 = 2;
     const LONGEST: usize = 249;
-    let [name, flags, ..] = call.arguments;
     if flags & !(CLOEXEC | ALLOW_SEALING) != 0 {
         return Err(EINVAL);
     }
@@ -289,8 +289,7 @@ fn memfd_create(call: &mut Call) -> Answer {
     call.process().files.with(|files| files.add(0, Descriptor { file, closes_on_exec }))
 }
 
-fn memfd_secret(call: &mut Call) -> Answer {
-    let flags = call.arguments[0] as u32;
+fn memfd_secret(call: &mut Call, flags: u32) -> Answer {
     if flags & !O_CLOEXEC != 0 {
         return Err(EINVAL);
     }

@@ -10,8 +10,11 @@ use crate::process::copies;
 use crate::process::errno::*;
 use crate::report::console::say;
 
-pub(super) const CALLS: &[Row] =
-    &[(105, "init_module", init_module), (106, "delete_module", delete_module), (273, "finit_module", finit_module)];
+pub(super) const CALLS: &[Row] = calls![
+    (105, "init_module", init_module),
+    (106, "delete_module", delete_module),
+    (273, "finit_module", finit_module)
+];
 
 /// The most bytes of an object.
 const MOST_BYTES: u64 = 8 << 20;
@@ -26,21 +29,19 @@ fn room(bytes: u64) -> Result<Vec<u8>, Errno> {
     Ok(object)
 }
 
-fn init_module(call: &mut Call) -> Answer {
+fn init_module(call: &mut Call, from: u64, bytes: u64) -> Answer {
     call.check_root()?;
-    let [from, bytes, ..] = call.arguments;
     let mut object = room(bytes)?;
     copies::read(&mut object, from)?;
     load(&object)
 }
 
-fn finit_module(call: &mut Call) -> Answer {
+fn finit_module(call: &mut Call, number: i32, _: u64, flags: u32) -> Answer {
     call.check_root()?;
-    let [file, _, flags, ..] = call.arguments;
     if flags != 0 {
         return Err(EINVAL);
     }
-    let file = call.process().files.with(|files| files.get(file).map(|found| found.file.clone()))?;
+    let file = call.process().files.with(|files| files.get(number).map(|found| found.file.clone()))?;
     let Body::Regular(content) = &file.inode.body else { return Err(ENOEXEC) };
     if !file.can_read() {
         return Err(EBADF);
@@ -68,8 +69,8 @@ fn load(object: &[u8]) -> Answer {
     })
 }
 
-fn delete_module(call: &mut Call) -> Answer {
+fn delete_module(call: &mut Call, name: u64) -> Answer {
     call.check_root()?;
-    let name = copies::read_path(call.arguments[0])?;
+    let name = copies::read_path(name)?;
     if modules::unload(&name) { Ok(0) } else { Err(ENOENT) }
 }

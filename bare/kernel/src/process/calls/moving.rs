@@ -14,18 +14,22 @@ use crate::process::copies;
 use crate::process::errno::*;
 use crate::threads::dispatcher;
 
-pub(super) const CALLS: &[Row] =
-    &[(71, "sendfile", sendfile), (76, "splice", splice), (77, "tee", tee), (285, "copy_file_range", copy_file_range)];
+pub(super) const CALLS: &[Row] = calls![
+    (71, "sendfile", sendfile),
+    (76, "splice", splice),
+    (77, "tee", tee),
+    (285, "copy_file_range", copy_file_range)
+];
 
 /// Flags of `splice` and `tee`: SPLICE_F_MOVE, NONBLOCK, MORE, GIFT.
-const KNOWN: u64 = 0xf;
-const NONBLOCK: u64 = 2;
+const KNOWN: u32 = 0xf;
+const NONBLOCK: u32 = 2;
 
-fn readable(call: &Call, number: u64) -> Result<Arc<File>, Errno> {
+fn readable(call: &Call, number: i32) -> Result<Arc<File>, Errno> {
     file(call, number).and_then(|file| if file.can_read() { Ok(file) } else { Err(EBADF) })
 }
 
-fn writable(call: &Call, number: u64) -> Result<Arc<File>, Errno> {
+fn writable(call: &Call, number: i32) -> Result<Arc<File>, Errno> {
     file(call, number).and_then(|file| if file.can_write() { Ok(file) } else { Err(EBADF) })
 }
 
@@ -128,8 +132,7 @@ fn in_parts(bytes: u64, mut each: impl FnMut(u64, &mut [u8]) -> Answer) -> Answe
     Ok(done)
 }
 
-fn sendfile(call: &mut Call) -> Answer {
-    let [to, from, kept, bytes, ..] = call.arguments;
+fn sendfile(call: &mut Call, to: i32, from: i32, kept: u64, bytes: u64) -> Answer {
     // The place is looked at before the files are.
     if kept != 0 {
         copies::read_words::<1>(kept)?;
@@ -156,11 +159,18 @@ fn sendfile(call: &mut Call) -> Answer {
     Ok(done)
 }
 
-fn copy_file_range(call: &mut Call) -> Answer {
-    let [from, kept_from, to, kept_to, bytes, flags] = call.arguments;
+fn copy_file_range(
+    call: &mut Call,
+    from: i32,
+    kept_from: u64,
+    to: i32,
+    kept_to: u64,
+    bytes: u64,
+    flags: u32,
+) -> Answer {
     let (from, to) = (file(call, from)?, file(call, to)?);
     let (at, place) = (At::read_any(&from, kept_from)?, At::read_any(&to, kept_to)?);
-    if flags as u32 != 0 {
+    if flags != 0 {
         return Err(EINVAL);
     }
     if from.inode.is_folder() || to.inode.is_folder() {
@@ -190,12 +200,11 @@ fn copy_file_range(call: &mut Call) -> Answer {
 }
 
 /// Whether a call waits for a pipe.
-fn waits(file: &File, flags: u64) -> bool {
+fn waits(file: &File, flags: u32) -> bool {
     flags & NONBLOCK == 0 && file.flags() & O_NONBLOCK == 0
 }
 
-fn splice(call: &mut Call) -> Answer {
-    let [from, kept_from, to, kept_to, bytes, flags] = call.arguments;
+fn splice(call: &mut Call, from: i32, kept_from: u64, to: i32, kept_to: u64, bytes: u64, flags: u32) -> Answer {
     if bytes == 0 {
         return Ok(0);
     }
@@ -245,8 +254,7 @@ fn splice(call: &mut Call) -> Answer {
     }
 }
 
-fn tee(call: &mut Call) -> Answer {
-    let [from, to, bytes, flags, ..] = call.arguments;
+fn tee(call: &mut Call, from: i32, to: i32, bytes: u64, flags: u32) -> Answer {
     if flags & !KNOWN != 0 {
         return Err(EINVAL);
     }
@@ -262,7 +270,7 @@ fn tee(call: &mut Call) -> Answer {
 }
 
 /// From pipe to pipe; what is only copied stays.
-fn move_or_copy(call: &Call, [from, to]: [&Arc<File>; 2], bytes: u64, flags: u64, moves: bool) -> Answer {
+fn move_or_copy(call: &Call, [from, to]: [&Arc<File>; 2], bytes: u64, flags: u32, moves: bool) -> Answer {
     let (Body::Pipe(source), Body::Pipe(target)) = (&from.inode.body, &to.inode.body) else { return Err(EINVAL) };
     if core::ptr::eq(source, target) {
         return Err(EINVAL);

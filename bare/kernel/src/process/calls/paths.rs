@@ -12,7 +12,7 @@ use crate::files::tree::{Place, walk};
 use crate::process::copies;
 use crate::process::errno::*;
 
-pub(super) const CALLS: &[Row] = &[
+pub(super) const CALLS: &[Row] = calls![
     (33, "mknodat", mknodat),
     (34, "mkdirat", mkdirat),
     (35, "unlinkat", unlinkat),
@@ -27,43 +27,43 @@ pub(super) const CALLS: &[Row] = &[
     (55, "fchown", fchown),
     (78, "readlinkat", readlinkat),
     (88, "utimensat", utimensat),
-    (276, "renameat2", renameat),
-    (439, "faccessat2", faccessat),
+    (276, "renameat2", renameat2),
+    (439, "faccessat2", faccessat2),
 ];
 
 /// The folder that the process is in.
-const AT_FDCWD: u32 = -100_i32 as u32;
-pub(super) const AT_SYMLINK_NOFOLLOW: u64 = 0x100;
-const AT_REMOVEDIR: u64 = 0x200;
-const AT_SYMLINK_FOLLOW: u64 = 0x400;
-pub(super) const AT_EMPTY_PATH: u64 = 0x1000;
+pub(super) const AT_FDCWD: i32 = -100;
+pub(super) const AT_SYMLINK_NOFOLLOW: u32 = 0x100;
+const AT_REMOVEDIR: u32 = 0x200;
+const AT_SYMLINK_FOLLOW: u32 = 0x400;
+pub(super) const AT_EMPTY_PATH: u32 = 0x1000;
 
 /// AT_EACCESS, which every access is.
-const AT_EFFECTIVE: u64 = 0x200;
+const AT_EFFECTIVE: u32 = 0x200;
 
 /// Refuses flags that a call does not know.
-pub(super) fn check_flags(flags: u64, known: u64) -> Result<(), Errno> {
-    if u64::from(flags as u32) & !known == 0 { Ok(()) } else { Err(EINVAL) }
+pub(super) fn check_flags(flags: u32, known: u32) -> Result<(), Errno> {
+    if flags & !known == 0 { Ok(()) } else { Err(EINVAL) }
 }
 
 /// Where a walk begins.
-pub(super) fn start(call: &Call, folder: u64, path: &str) -> Result<Arc<Inode>, Errno> {
-    if path.starts_with('/') || folder as u32 == AT_FDCWD {
+pub(super) fn start(call: &Call, folder: i32, path: &str) -> Result<Arc<Inode>, Errno> {
+    if path.starts_with('/') || folder == AT_FDCWD {
         return Ok(call.process().folder());
     }
     let inode = file(call, folder)?.inode.clone();
     if inode.is_folder() { Ok(inode) } else { Err(ENOTDIR) }
 }
 
-pub(super) fn walk_at(call: &Call, folder: u64, path: &str, follows: bool) -> Result<Place, Errno> {
+pub(super) fn walk_at(call: &Call, folder: i32, path: &str, follows: bool) -> Result<Place, Errno> {
     walk(&start(call, folder, path)?, path, follows)
 }
 
 /// What a call names by a folder, a path and flags.
-pub(super) fn inode_at(call: &Call, folder: u64, path: u64, flags: u64) -> Result<Arc<Inode>, Errno> {
+pub(super) fn inode_at(call: &Call, folder: i32, path: u64, flags: u32) -> Result<Arc<Inode>, Errno> {
     let path = if path == 0 && flags & AT_EMPTY_PATH != 0 { Default::default() } else { copies::read_path(path)? };
     if path.is_empty() && flags & AT_EMPTY_PATH != 0 {
-        return match folder as u32 {
+        return match folder {
             AT_FDCWD => Ok(call.process().folder()),
             _ => Ok(file(call, folder)?.inode.clone()),
         };
@@ -71,17 +71,15 @@ pub(super) fn inode_at(call: &Call, folder: u64, path: u64, flags: u64) -> Resul
     walk_at(call, folder, &path, flags & AT_SYMLINK_NOFOLLOW == 0)?.found()
 }
 
-fn mknodat(call: &mut Call) -> Answer {
-    let [folder, path, mode, device, ..] = call.arguments;
+fn mknodat(call: &mut Call, folder: i32, path: u64, mode: u32, device: u32) -> Answer {
     let place = walk_at(call, folder, &copies::read_path(path)?, false)?;
-    let mode = mode as u32;
     let permissions = mode & !call.process().umask.load(Ordering::Relaxed);
     let inode = match mode & S_IFMT {
         0 | S_IFREG => Inode::regular(permissions)?,
         S_IFIFO => Inode::new(Body::Pipe(Pipe::new(true)?), permissions)?,
         S_IFCHR => {
             call.check_root()?;
-            let number = ((device >> 8 & 0xfff) as u32, (device & 0xff) as u32);
+            let number = (device >> 8 & 0xfff, device & 0xff);
             Inode::new(Body::Device(Device::find(number).ok_or(EPERM)?), permissions)?
         }
         _ => return Err(EPERM),
@@ -89,14 +87,12 @@ fn mknodat(call: &mut Call) -> Answer {
     place.create(&inode).map(|()| 0)
 }
 
-fn mkdirat(call: &mut Call) -> Answer {
-    let [folder, path, mode, ..] = call.arguments;
+fn mkdirat(call: &mut Call, folder: i32, path: u64, mode: u32) -> Answer {
     let place = walk_at(call, folder, &copies::read_path(path)?, false)?;
-    place.create_folder(mode as u32 & !call.process().umask.load(Ordering::Relaxed)).map(|()| 0)
+    place.create_folder(mode & !call.process().umask.load(Ordering::Relaxed)).map(|()| 0)
 }
 
-fn unlinkat(call: &mut Call) -> Answer {
-    let [folder, path, flags, ..] = call.arguments;
+fn unlinkat(call: &mut Call, folder: i32, path: u64, flags: u32) -> Answer {
     if flags & !AT_REMOVEDIR != 0 {
         return Err(EINVAL);
     }
@@ -106,8 +102,7 @@ fn unlinkat(call: &mut Call) -> Answer {
     if flags != 0 && last == Some(".") { Err(EINVAL) } else { place.remove(flags != 0).map(|()| 0) }
 }
 
-fn symlinkat(call: &mut Call) -> Answer {
-    let [to, folder, path, ..] = call.arguments;
+fn symlinkat(call: &mut Call, to: u64, folder: i32, path: u64) -> Answer {
     let (to, path) = (copies::read_path(to)?, copies::read_path(path)?);
     if to.is_empty() {
         return Err(ENOENT);
@@ -115,23 +110,24 @@ fn symlinkat(call: &mut Call) -> Answer {
     walk_at(call, folder, &path, false)?.create(&Inode::new(Body::Link(to), 0o777)?).map(|()| 0)
 }
 
-fn linkat(call: &mut Call) -> Answer {
-    let [folder, path, to_folder, to, flags, _] = call.arguments;
+fn linkat(call: &mut Call, folder: i32, path: u64, to_folder: i32, to: u64, flags: u32) -> Answer {
     check_flags(flags, AT_SYMLINK_FOLLOW | AT_EMPTY_PATH)?;
     let nofollow = if flags & AT_SYMLINK_FOLLOW == 0 { AT_SYMLINK_NOFOLLOW } else { 0 };
     let inode = inode_at(call, folder, path, flags & AT_EMPTY_PATH | nofollow)?;
-    if inode.is_folder() {
-        return Err(EPERM);
-    }
     let to = walk_at(call, to_folder, &copies::read_path(to)?, false)?;
+    if inode.is_folder() {
+        return Err(if to.inode.is_some() { EEXIST } else { EPERM });
+    }
     to.link(&inode).map(|()| 0)
 }
 
-fn renameat(call: &mut Call) -> Answer {
-    const NO_REPLACE: u64 = 1;
-    const EXCHANGE: u64 = 2;
-    let [folder, path, to_folder, to, flags, _] = call.arguments;
-    let flags = if call.frame.registers[8] == 276 { flags } else { 0 };
+fn renameat(call: &mut Call, folder: i32, path: u64, to_folder: i32, to: u64) -> Answer {
+    renameat2(call, folder, path, to_folder, to, 0)
+}
+
+fn renameat2(call: &mut Call, folder: i32, path: u64, to_folder: i32, to: u64, flags: u32) -> Answer {
+    const NO_REPLACE: u32 = 1;
+    const EXCHANGE: u32 = 2;
     let from = walk_at(call, folder, &copies::read_path(path)?, false)?;
     let to = walk_at(call, to_folder, &copies::read_path(to)?, false)?;
     match flags {
@@ -141,12 +137,11 @@ fn renameat(call: &mut Call) -> Answer {
     }
 }
 
-fn truncate(call: &mut Call) -> Answer {
-    let [path, bytes, ..] = call.arguments;
+fn truncate(call: &mut Call, path: u64, bytes: u64) -> Answer {
     if bytes > i64::MAX as u64 {
         return Err(EINVAL);
     }
-    let inode = inode_at(call, AT_FDCWD.into(), path, 0)?;
+    let inode = inode_at(call, AT_FDCWD, path, 0)?;
     match &inode.body {
         Body::Regular(content) => {
             let _writing = Writing::begin(&inode)?;
@@ -159,11 +154,13 @@ fn truncate(call: &mut Call) -> Answer {
     Ok(0)
 }
 
+fn faccessat(call: &mut Call, folder: i32, path: u64, mode: u32) -> Answer {
+    faccessat2(call, folder, path, mode, 0)
+}
+
 /// Everyone may everything, but execute what nobody may.
-fn faccessat(call: &mut Call) -> Answer {
-    const EXECUTE: u64 = 1;
-    let [folder, path, mode, flags, ..] = call.arguments;
-    let flags = if call.frame.registers[8] == 439 { flags } else { 0 };
+fn faccessat2(call: &mut Call, folder: i32, path: u64, mode: u32, flags: u32) -> Answer {
+    const EXECUTE: u32 = 1;
     if mode & !7 != 0 {
         return Err(EINVAL);
     }
@@ -176,24 +173,22 @@ fn faccessat(call: &mut Call) -> Answer {
     Ok(0)
 }
 
-fn set_mode(inode: &Inode, mode: u64) -> Answer {
-    inode.attributes.with(|attributes| attributes.mode = mode as u32 & 0o7777);
+fn set_mode(inode: &Inode, mode: u32) -> Answer {
+    inode.attributes.with(|attributes| attributes.mode = mode & 0o7777);
     Ok(0)
 }
 
-fn fchmod(call: &mut Call) -> Answer {
-    let [number, mode, ..] = call.arguments;
+fn fchmod(call: &mut Call, number: i32, mode: u32) -> Answer {
     set_mode(&used(call, number)?.inode, mode)
 }
 
-fn fchmodat(call: &mut Call) -> Answer {
-    let [folder, path, mode, ..] = call.arguments;
+fn fchmodat(call: &mut Call, folder: i32, path: u64, mode: u32) -> Answer {
     set_mode(&*inode_at(call, folder, path, 0)?, mode)
 }
 
-fn set_owner(inode: &Inode, user: u64, group: u64) -> Answer {
+fn set_owner(inode: &Inode, user: u32, group: u32) -> Answer {
     inode.attributes.with(|attributes| {
-        for (place, value) in [(&mut attributes.user, user as u32), (&mut attributes.group, group as u32)] {
+        for (place, value) in [(&mut attributes.user, user), (&mut attributes.group, group)] {
             if value != u32::MAX {
                 *place = value;
             }
@@ -202,20 +197,17 @@ fn set_owner(inode: &Inode, user: u64, group: u64) -> Answer {
     Ok(0)
 }
 
-fn fchown(call: &mut Call) -> Answer {
-    let [number, user, group, ..] = call.arguments;
+fn fchown(call: &mut Call, number: i32, user: u32, group: u32) -> Answer {
     set_owner(&used(call, number)?.inode, user, group)
 }
 
-fn fchownat(call: &mut Call) -> Answer {
-    let [folder, path, user, group, flags, _] = call.arguments;
+fn fchownat(call: &mut Call, folder: i32, path: u64, user: u32, group: u32, flags: u32) -> Answer {
     check_flags(flags, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)?;
     set_owner(&*inode_at(call, folder, path, flags)?, user, group)
 }
 
-fn readlinkat(call: &mut Call) -> Answer {
-    let [folder, path, to, room, ..] = call.arguments;
-    if room as i32 <= 0 {
+fn readlinkat(call: &mut Call, folder: i32, path: u64, to: u64, room: i32) -> Answer {
+    if room <= 0 {
         return Err(EINVAL);
     }
     let inode = inode_at(call, folder, path, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)?;
@@ -229,10 +221,9 @@ fn readlinkat(call: &mut Call) -> Answer {
     Ok(part.len() as u64)
 }
 
-fn utimensat(call: &mut Call) -> Answer {
+fn utimensat(call: &mut Call, folder: i32, path: u64, times: u64, flags: u32) -> Answer {
     const NOW: u64 = 0x3fff_ffff;
     const OMIT: u64 = 0x3fff_fffe;
-    let [folder, path, times, flags, ..] = call.arguments;
     check_flags(flags, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)?;
     let inode = match path {
         0 => file(call, folder)?.inode.clone(),

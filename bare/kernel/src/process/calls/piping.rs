@@ -195,9 +195,7 @@ fn move_now(call: &Call, [source, target]: [&Pipe; 2], bytes: u64, moves: bool) 
 }
 
 /// Makes a pipe, whose ends get two numbers.
-pub(super) fn pipe2(call: &mut Call) -> Answer {
-    let [to, flags, ..] = call.arguments;
-    let flags = flags as u32;
+pub(super) fn pipe2(call: &mut Call, to: u64, flags: u32) -> Answer {
     // Packets (O_DIRECT) are not there.
     if flags & !(O_CLOEXEC | O_NONBLOCK) != 0 {
         return Err(EINVAL);

@@ -15,7 +15,7 @@ use crate::process::wishes::{SLACK, USUAL, Wishes};
 const NAME_BYTES: usize = 15;
 const LAST_CAPABILITY: u64 = 40;
 /// What nobody can change: PR_GET_TIMING, PR_SET_TIMING, PR_GET_SECCOMP, and those of events.
-const FIXED: [(u64, u64); 5] = [(13, 0), (14, 0), (21, 0), (31, 0), (32, 0)];
+const FIXED: [(u32, u64); 5] = [(13, 0), (14, 0), (21, 0), (31, 0), (32, 0)];
 
 /// Whether a program may ask for vectors of so many bytes: flags of inheritance beside, which change nothing here.
 fn is_vector(argument: u64) -> bool {
@@ -24,23 +24,22 @@ fn is_vector(argument: u64) -> bool {
     (16..=8192).contains(&bytes) && bytes.is_multiple_of(16)
 }
 
-pub(super) fn prctl(call: &mut Call) -> Answer {
-    const SET_DEATH_SIGNAL: u64 = 1;
-    const GET_DEATH_SIGNAL: u64 = 2;
-    const GET_DUMPABLE: u64 = 3;
-    const SET_DUMPABLE: u64 = 4;
-    const SET_NAME: u64 = 15;
-    const GET_NAME: u64 = 16;
-    const SET_CHILD_SUBREAPER: u64 = 36;
-    const GET_CHILD_SUBREAPER: u64 = 37;
-    const GET_CLEARED_ADDRESS: u64 = 40;
-    const SVE_SET_VECTOR: u64 = 50;
-    const SVE_GET_VECTOR: u64 = 51;
+pub(super) fn prctl(call: &mut Call, what: u32, argument: u64, second: u64, third: u64, fourth: u64) -> Answer {
+    const SET_DEATH_SIGNAL: u32 = 1;
+    const GET_DEATH_SIGNAL: u32 = 2;
+    const GET_DUMPABLE: u32 = 3;
+    const SET_DUMPABLE: u32 = 4;
+    const SET_NAME: u32 = 15;
+    const GET_NAME: u32 = 16;
+    const SET_CHILD_SUBREAPER: u32 = 36;
+    const GET_CHILD_SUBREAPER: u32 = 37;
+    const GET_CLEARED_ADDRESS: u32 = 40;
+    const SVE_SET_VECTOR: u32 = 50;
+    const SVE_GET_VECTOR: u32 = 51;
     /// No program of Linux knows it: has the allocation of this number fail that the next calls make, or none; gives what was left.
-    const FAIL_ALLOCATION: u64 = 0x5645_4c46;
+    const FAIL_ALLOCATION: u32 = 0x5645_4c46;
     /// Bytes of a vector, whatever is asked for.
     const VECTOR: u64 = 16;
-    let [what, argument, ..] = call.arguments;
     let process = call.process();
     if let Some((_, answer)) = FIXED.iter().find(|(one, _)| *one == what) {
         // None can be asked for but what there is.
@@ -85,36 +84,35 @@ pub(super) fn prctl(call: &mut Call) -> Answer {
             if matches!(what, DROP_CAPABILITY | SET_SECURE) {
                 call.check_root()?;
             }
-            let [what, rest @ ..] = call.arguments;
-            process.wishes.with(|wishes| wish(wishes, what, [rest[0], rest[1], rest[2], rest[3]]))
+            process.wishes.with(|wishes| wish(wishes, what, [argument, second, third, fourth]))
         }
     }
 }
 
-const DROP_CAPABILITY: u64 = 24;
-const SET_SECURE: u64 = 28;
+const DROP_CAPABILITY: u32 = 24;
+const SET_SECURE: u32 = 28;
 
 /// What is kept for who asks.
-fn wish(wishes: &mut Wishes, what: u64, arguments: [u64; 4]) -> Answer {
-    const GET_KEEPS: u64 = 7;
-    const SET_KEEPS: u64 = 8;
-    const GET_SECURE: u64 = 27;
+fn wish(wishes: &mut Wishes, what: u32, arguments: [u64; 4]) -> Answer {
+    const GET_KEEPS: u32 = 7;
+    const SET_KEEPS: u32 = 8;
+    const GET_SECURE: u32 = 27;
     /// SECBIT_KEEP_CAPS, which is the same wish.
     const KEEPS: u64 = 1 << 4;
-    const READ_CAPABILITY: u64 = 23;
-    const SET_SLACK: u64 = 29;
-    const GET_SLACK: u64 = 30;
-    const SET_WHEN_MEMORY_FAILS: u64 = 33;
-    const GET_WHEN_MEMORY_FAILS: u64 = 34;
-    const SET_GAINS_NOTHING: u64 = 38;
-    const GET_GAINS_NOTHING: u64 = 39;
-    const SET_WITHOUT_BLOCKS: u64 = 41;
-    const GET_WITHOUT_BLOCKS: u64 = 42;
-    const AMBIENT: u64 = 47;
-    const SET_TAGS: u64 = 55;
-    const GET_TAGS: u64 = 56;
-    const SET_FLUSHES: u64 = 57;
-    const GET_FLUSHES: u64 = 58;
+    const READ_CAPABILITY: u32 = 23;
+    const SET_SLACK: u32 = 29;
+    const GET_SLACK: u32 = 30;
+    const SET_WHEN_MEMORY_FAILS: u32 = 33;
+    const GET_WHEN_MEMORY_FAILS: u32 = 34;
+    const SET_GAINS_NOTHING: u32 = 38;
+    const GET_GAINS_NOTHING: u32 = 39;
+    const SET_WITHOUT_BLOCKS: u32 = 41;
+    const GET_WITHOUT_BLOCKS: u32 = 42;
+    const AMBIENT: u32 = 47;
+    const SET_TAGS: u32 = 55;
+    const GET_TAGS: u32 = 56;
+    const SET_FLUSHES: u32 = 57;
+    const GET_FLUSHES: u32 = 58;
     let [argument, others @ ..] = arguments;
     let is_alone = others == [0; 3];
     match what {

@@ -16,7 +16,7 @@ use crate::process::{copies, family};
 use crate::threads::dispatcher;
 use crate::threads::waiters::wait;
 
-pub(super) const CALLS: &[Row] = &[
+pub(super) const CALLS: &[Row] = calls![
     (93, "exit", exit),
     (94, "exit_group", exit_group),
     (95, "waitid", waitid),
@@ -35,16 +35,16 @@ pub(super) const CALLS: &[Row] = &[
 /// Pages of an argument with its end.
 const LONGEST_TEXT: u64 = 32;
 /// Leaves EL0 for good: the thread ends when the call has been answered.
-fn exit(call: &mut Call) -> Answer {
-    let (process, status) = (call.process(), (call.arguments[0] as i32 & 0xff) << 8);
+fn exit(call: &mut Call, status: i32) -> Answer {
+    let (process, status) = (call.process(), (status & 0xff) << 8);
     if process.life.with(|life| life.leave(call.thread)) {
         process.end(status);
     }
     Ok(0)
 }
 
-fn exit_group(call: &mut Call) -> Answer {
-    call.process().end((call.arguments[0] as i32 & 0xff) << 8);
+fn exit_group(call: &mut Call, status: i32) -> Answer {
+    call.process().end((status & 0xff) << 8);
     Ok(0)
 }
 
@@ -66,16 +66,15 @@ fn gettid(call: &mut Call) -> Answer {
 }
 
 /// The process of a number; 0 is the own.
-fn named(call: &Call, number: u64) -> Result<Arc<Process>, Errno> {
-    match number as i32 {
+fn named(call: &Call, number: i32) -> Result<Arc<Process>, Errno> {
+    match number {
         0 => Ok(call.process().clone()),
         number => table::find(number),
     }
 }
 
-fn setpgid(call: &mut Call) -> Answer {
-    let [number, group, ..] = call.arguments;
-    if (group as i32) < 0 {
+fn setpgid(call: &mut Call, number: i32, group: i32) -> Answer {
+    if (group) < 0 {
         return Err(EINVAL);
     }
     family::FAMILY.with(|()| {
@@ -83,7 +82,7 @@ fn setpgid(call: &mut Call) -> Answer {
         if process.number != call.process().number && process.parent() != call.process().number {
             return Err(ESRCH);
         }
-        let group = if group as i32 == 0 { process.number } else { group as i32 };
+        let group = if group == 0 { process.number } else { group };
         let session = process.life.with(|life| life.session);
         let is_there = |one: &Arc<Process>| one.life.with(|life| life.group == group && life.session == session);
         if session == process.number || group != process.number && !table::all().any(|one| is_there(&one)) {
@@ -94,12 +93,12 @@ fn setpgid(call: &mut Call) -> Answer {
     })
 }
 
-fn getpgid(call: &mut Call) -> Answer {
-    Ok(named(call, call.arguments[0])?.life.with(|life| life.group) as u64)
+fn getpgid(call: &mut Call, number: i32) -> Answer {
+    Ok(named(call, number)?.life.with(|life| life.group) as u64)
 }
 
-fn getsid(call: &mut Call) -> Answer {
-    Ok(named(call, call.arguments[0])?.life.with(|life| life.session) as u64)
+fn getsid(call: &mut Call, number: i32) -> Answer {
+    Ok(named(call, number)?.life.with(|life| life.session) as u64)
 }
 
 fn setsid(call: &mut Call) -> Answer {
@@ -114,8 +113,7 @@ fn setsid(call: &mut Call) -> Answer {
     })
 }
 
-fn execve(call: &mut Call) -> Answer {
-    let [path, arguments, environment, ..] = call.arguments;
+fn execve(call: &mut Call, path: u64, arguments: u64, environment: u64) -> Answer {
     let path = copies::read_path(path)?;
     let (longest, room) = ((LONGEST_TEXT << page_size().shift()) as usize, exec::MOST_BYTES as usize);
     let mut arguments = copies::read_texts(arguments, longest, room)?;
@@ -128,24 +126,24 @@ fn execve(call: &mut Call) -> Answer {
     Err(NO_ANSWER)
 }
 
-const WNOHANG: u64 = 1;
-const WSTOPPED: u64 = 2;
-const WEXITED: u64 = 4;
-const WCONTINUED: u64 = 8;
-const WNOWAIT: u64 = 0x0100_0000;
+const WNOHANG: u32 = 1;
+const WSTOPPED: u32 = 2;
+const WEXITED: u32 = 4;
+const WCONTINUED: u32 = 8;
+const WNOWAIT: u32 = 0x0100_0000;
 
-const WALL: u64 = 0x4000_0000;
-const WCLONE: u64 = 0x8000_0000;
+const WALL: u32 = 0x4000_0000;
+const WCLONE: u32 = 0x8000_0000;
 
 /// A child of which there is something to tell, of those that `is_meant`; ECHILD if there is none at all. Those that tell their end
 /// by SIGCHLD and the others are waited for apart, unless all are asked for.
 fn wait_for(
     call: &Call,
-    options: u64,
+    options: u32,
     is_meant: impl Fn(&Process) -> bool,
 ) -> Result<Option<(Arc<Process>, News)>, Errno> {
     let process = call.process();
-    let wants = |which: u64| options & which != 0;
+    let wants = |which: u32| options & which != 0;
     let news = |child: &Process| match child.life.with(|life| life.is_told.then_some(life.status.unwrap_or(0))) {
         Some(status) => (wants(WEXITED) && (wants(WNOWAIT) || child.claim())).then_some(News::Over(status)),
         None => child.stops.news(wants(WSTOPPED), wants(WCONTINUED), wants(WNOWAIT)),
@@ -180,18 +178,17 @@ fn wait_for(
     Ok(found)
 }
 
-fn wait4(call: &mut Call) -> Answer {
-    const UNDERSTOOD: u64 = 0xe000_000b;
-    let [number, status, options, usage, ..] = call.arguments;
-    if options & !UNDERSTOOD & 0xffff_ffff != 0 {
+fn wait4(call: &mut Call, number: i32, status: u64, options: u32, usage: u64) -> Answer {
+    const UNDERSTOOD: u32 = 0xe000_000b;
+    if options & !UNDERSTOOD != 0 {
         return Err(EINVAL);
     }
     // There is no group of its complement.
-    if number as i32 == i32::MIN {
+    if number == i32::MIN {
         return Err(ESRCH);
     }
     let own_group = call.process().life.with(|life| life.group);
-    let is_meant = |child: &Process| match number as i32 {
+    let is_meant = |child: &Process| match number {
         -1 => true,
         0 => child.life.with(|life| life.group) == own_group,
         number if number > 0 => child.number == number,
@@ -208,22 +205,21 @@ fn wait4(call: &mut Call) -> Answer {
     Ok(child.number as u64)
 }
 
-fn waitid(call: &mut Call) -> Answer {
-    let [kind, number, to, options, usage, _] = call.arguments;
-    const UNDERSTOOD: u64 = 0xe100_000f;
-    if options & !UNDERSTOOD & 0xffff_ffff != 0 || options & (WEXITED | WSTOPPED | WCONTINUED) == 0 {
+fn waitid(call: &mut Call, kind: u32, number: i32, to: u64, options: u32, usage: u64) -> Answer {
+    const UNDERSTOOD: u32 = 0xe100_000f;
+    if options & !UNDERSTOOD != 0 || options & (WEXITED | WSTOPPED | WCONTINUED) == 0 {
         return Err(EINVAL);
     }
     let own_group = call.process().life.with(|life| life.group);
     // P_ALL, P_PID, P_PGID, where 0 is the own group.
-    let is_meant = |child: &Process| match (kind, number as i32) {
+    let is_meant = |child: &Process| match (kind, number) {
         (0, _) => true,
         (1, number) => child.number == number,
         (_, 0) => child.life.with(|life| life.group) == own_group,
         (_, number) => child.life.with(|life| life.group) == number,
     };
     let least = if kind == 1 { 1 } else { 0 };
-    if kind > 2 || kind > 0 && (number as i32) < least {
+    if kind > 2 || kind > 0 && (number) < least {
         return Err(EINVAL);
     }
     let found = wait_for(call, options, is_meant).inspect_err(|_| {

@@ -14,7 +14,7 @@ use crate::process::{numbers, table};
 use crate::threads::dispatcher;
 use crate::threads::thread::Thread;
 
-pub(super) const CALLS: &[Row] = &[
+pub(super) const CALLS: &[Row] = calls![
     (118, "sched_setparam", sched_setparam),
     (119, "sched_setscheduler", sched_setscheduler),
     (120, "sched_getscheduler", sched_getscheduler),
@@ -36,24 +36,23 @@ const RESET_ON_FORK: i32 = 0x4000_0000;
 const LARGEST_PRIORITY: u64 = 99;
 
 /// The thread of a number; 0 is the caller.
-fn named(call: &Call, number: u64) -> Result<Arc<Thread>, Errno> {
-    match number as i32 {
+fn named(call: &Call, number: i32) -> Result<Arc<Thread>, Errno> {
+    match number {
         0 => Ok(call.thread.clone()),
         number => numbers::find_thread(number),
     }
 }
 
 /// The same where a negative number makes no sense.
-fn found(call: &Call, number: u64) -> Result<Arc<Thread>, Errno> {
-    if (number as i32) < 0 { Err(EINVAL) } else { named(call, number) }
+fn found(call: &Call, number: i32) -> Result<Arc<Thread>, Errno> {
+    if number < 0 { Err(EINVAL) } else { named(call, number) }
 }
 
 fn cpus() -> u64 {
     walkers::running().into()
 }
 
-fn sched_getaffinity(call: &mut Call) -> Answer {
-    let [number, bytes, to, ..] = call.arguments;
+fn sched_getaffinity(call: &mut Call, number: i32, bytes: u32, to: u64) -> Answer {
     if bytes < 8 || !bytes.is_multiple_of(8) {
         return Err(EINVAL);
     }
@@ -61,8 +60,7 @@ fn sched_getaffinity(call: &mut Call) -> Answer {
     copies::write_words(to, &[own & cpus()]).map(|()| 8)
 }
 
-fn sched_setaffinity(call: &mut Call) -> Answer {
-    let [number, bytes, from, ..] = call.arguments;
+fn sched_setaffinity(call: &mut Call, number: i32, bytes: u32, from: u64) -> Answer {
     let mut wanted = [0; 8];
     // What is not passed is 0.
     let part = &mut wanted[..bytes.min(8) as usize];
@@ -89,17 +87,17 @@ fn priority(policy: i32, of_realtime: u64) -> Answer {
     }
 }
 
-fn sched_get_priority_max(call: &mut Call) -> Answer {
-    priority(call.arguments[0] as i32, LARGEST_PRIORITY)
+fn sched_get_priority_max(_: &mut Call, policy: i32) -> Answer {
+    priority(policy, LARGEST_PRIORITY)
 }
 
-fn sched_get_priority_min(call: &mut Call) -> Answer {
-    priority(call.arguments[0] as i32, 1)
+fn sched_get_priority_min(_: &mut Call, policy: i32) -> Answer {
+    priority(policy, 1)
 }
 
 /// Gives a thread a class, or leaves it the one that it has, and a priority that goes with it.
-fn set_class(call: &Call, number: u64, class: Option<i32>, from: u64) -> Answer {
-    if from == 0 || (number as i32) < 0 || class.is_some_and(|class| class < 0) {
+fn set_class(call: &Call, number: i32, class: Option<i32>, from: u64) -> Answer {
+    if from == 0 || number < 0 || class.is_some_and(|class| class < 0) {
         return Err(EINVAL);
     }
     let priority_wanted = copies::read_half(from)?;
@@ -128,23 +126,20 @@ fn set_class(call: &Call, number: u64, class: Option<i32>, from: u64) -> Answer 
     })
 }
 
-fn sched_setparam(call: &mut Call) -> Answer {
-    let [number, from, ..] = call.arguments;
+fn sched_setparam(call: &mut Call, number: i32, from: u64) -> Answer {
     set_class(call, number, None, from)
 }
 
-fn sched_setscheduler(call: &mut Call) -> Answer {
-    let [number, class, from, ..] = call.arguments;
-    set_class(call, number, Some(class as i32), from)
+fn sched_setscheduler(call: &mut Call, number: i32, class: i32, from: u64) -> Answer {
+    set_class(call, number, Some(class), from)
 }
 
-fn sched_getscheduler(call: &mut Call) -> Answer {
-    let thread = found(call, call.arguments[0])?;
+fn sched_getscheduler(call: &mut Call, number: i32) -> Answer {
+    let thread = found(call, number)?;
     Ok(thread.task().schedule.with(|schedule| schedule.class) as u64)
 }
 
-fn sched_getparam(call: &mut Call) -> Answer {
-    let [number, to, ..] = call.arguments;
+fn sched_getparam(call: &mut Call, number: i32, to: u64) -> Answer {
     if to == 0 {
         return Err(EINVAL);
     }
@@ -152,8 +147,7 @@ fn sched_getparam(call: &mut Call) -> Answer {
     copies::write_half(to, thread.task().schedule.with(|schedule| schedule.priority)).map(|()| 0)
 }
 
-fn sched_rr_get_interval(call: &mut Call) -> Answer {
-    let [number, to, ..] = call.arguments;
+fn sched_rr_get_interval(call: &mut Call, number: i32, to: u64) -> Answer {
     let thread = found(call, number)?;
     let nanoseconds = match thread.task().schedule.with(|schedule| schedule.class) & !RESET_ON_FORK {
         1 => 0,
@@ -164,7 +158,7 @@ fn sched_rr_get_interval(call: &mut Call) -> Answer {
 }
 
 /// The threads that PRIO_PROCESS, PRIO_PGRP or PRIO_USER means.
-fn for_each_meant(call: &Call, which: u64, who: u64, mut each: impl FnMut(&Thread)) -> Result<(), Errno> {
+fn for_each_meant(call: &Call, which: i32, who: i32, mut each: impl FnMut(&Thread)) -> Result<(), Errno> {
     let own_group = call.process().life.with(|life| life.group);
     let mut is_found = false;
     let mut of_all = |is_meant: &dyn Fn(&table::Process) -> bool| {
@@ -173,7 +167,7 @@ fn for_each_meant(call: &Call, which: u64, who: u64, mut each: impl FnMut(&Threa
             is_found = true;
         }
     };
-    match (which as i32, who as i32) {
+    match (which, who) {
         (0, _) => {
             each(&*named(call, who)?);
             is_found = true;
@@ -186,9 +180,8 @@ fn for_each_meant(call: &Call, which: u64, who: u64, mut each: impl FnMut(&Threa
     if is_found { Ok(()) } else { Err(ESRCH) }
 }
 
-fn setpriority(call: &mut Call) -> Answer {
-    let [which, who, nice, ..] = call.arguments;
-    let nice = (nice as i32).clamp(-20, 19);
+fn setpriority(call: &mut Call, which: i32, who: i32, nice: i32) -> Answer {
+    let nice = (nice).clamp(-20, 19);
     let (mut answer, is_root) = (Ok(0), call.check_root().is_ok());
     for_each_meant(call, which, who, |thread| {
         let limits = thread.task().process.limits.with(|limits| limits.0);
@@ -214,8 +207,7 @@ fn is_allowed(limits: &[[u64; 2]], nice: i32) -> bool {
 }
 
 /// From 1 on: the least nice.
-fn getpriority(call: &mut Call) -> Answer {
-    let [which, who, ..] = call.arguments;
+fn getpriority(call: &mut Call, which: i32, who: i32) -> Answer {
     let mut least = i32::MAX;
     for_each_meant(call, which, who, |thread| {
         least = least.min(thread.task().schedule.with(|schedule| schedule.nice));

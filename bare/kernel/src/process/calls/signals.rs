@@ -11,7 +11,7 @@ use crate::process::signals::{Action, Info, SA_KNOWN, SI_TKILL, SIGKILL, SIGSTOP
 use crate::process::{alarms, copies, family, numbers, sending, signal_frame, table};
 use crate::threads::waiters::{Interrupted, wait};
 
-pub(super) const CALLS: &[Row] = &[
+pub(super) const CALLS: &[Row] = calls![
     (129, "kill", kill),
     (130, "tkill", tkill),
     (131, "tgkill", tgkill),
@@ -27,10 +27,10 @@ pub(super) const CALLS: &[Row] = &[
 ];
 
 /// A number that `kill` takes: 0 is no signal, and only asks.
-fn signal(number: u64) -> Result<Option<Signal>, Errno> {
-    match number as u32 {
+fn signal(number: i32) -> Result<Option<Signal>, Errno> {
+    match number {
         0 => Ok(None),
-        number => Signal::new(number.into()).map(Some).ok_or(EINVAL),
+        number => Signal::new(number).map(Some).ok_or(EINVAL),
     }
 }
 
@@ -40,11 +40,10 @@ fn check(call: &Call, process: &table::Process) -> Result<(), Errno> {
     if call.process().users.with(|users| users.may_signal(&theirs)) { Ok(()) } else { Err(EPERM) }
 }
 
-fn kill(call: &mut Call) -> Answer {
-    let [number, which, ..] = call.arguments;
+fn kill(call: &mut Call, number: i32, which: i32) -> Answer {
     let signal = signal(which)?;
     let own = call.process().number;
-    let group = match number as i32 {
+    let group = match number {
         number if number > 0 => {
             // A thread's number means its process.
             let of_thread = |_| numbers::find_thread(number).map(|thread| thread.task().process.clone());
@@ -77,10 +76,10 @@ fn kill(call: &mut Call) -> Answer {
     })
 }
 
-fn send_to_thread(call: &Call, number: u64, which: u64, process: Option<u64>, info: Option<Info>) -> Answer {
+fn send_to_thread(call: &Call, number: i32, which: i32, process: Option<i32>, info: Option<Info>) -> Answer {
     let signal = signal(which)?;
-    let thread = numbers::find_thread(number as i32)?;
-    if process.is_some_and(|process| thread.task().process.number != process as i32) {
+    let thread = numbers::find_thread(number)?;
+    if process.is_some_and(|process| thread.task().process.number != process) {
         return Err(ESRCH);
     }
     let Some(signal) = signal else { return Ok(0) };
@@ -91,20 +90,19 @@ fn send_to_thread(call: &Call, number: u64, which: u64, process: Option<u64>, in
 }
 
 /// What a program says of a signal that it sends; what the kernel alone says is for itself.
-fn told(call: &Call, process: u64, from: u64) -> Result<Info, Errno> {
+fn told(call: &Call, process: i32, from: u64) -> Result<Info, Errno> {
     let [_, code, first, second] = copies::read_words(from)?;
     let code = code as i32;
-    if (code >= 0 || code == SI_TKILL) && process as i32 != call.process().number {
+    if (code >= 0 || code == SI_TKILL) && process != call.process().number {
         return Err(EPERM);
     }
     Ok(Info { code, words: [first, second], ..Info::default() })
 }
 
-fn rt_sigqueueinfo(call: &mut Call) -> Answer {
-    let [number, which, from, ..] = call.arguments;
+fn rt_sigqueueinfo(call: &mut Call, number: i32, which: i32, from: u64) -> Answer {
     let info = told(call, number, from)?;
     let signal = signal(which)?;
-    let process = table::find(number as i32)?;
+    let process = table::find(number)?;
     if let Some(signal) = signal {
         process.check_queue(&process.pending, signal, info.code)?;
         process.send(signal, info);
@@ -112,33 +110,29 @@ fn rt_sigqueueinfo(call: &mut Call) -> Answer {
     Ok(0)
 }
 
-fn rt_tgsigqueueinfo(call: &mut Call) -> Answer {
-    let [process, number, which, from, ..] = call.arguments;
-    if process as i32 <= 0 || number as i32 <= 0 {
+fn rt_tgsigqueueinfo(call: &mut Call, process: i32, number: i32, which: i32, from: u64) -> Answer {
+    if process <= 0 || number <= 0 {
         return Err(EINVAL);
     }
     let info = told(call, process, from)?;
     send_to_thread(call, number, which, Some(process), Some(info))
 }
 
-fn tkill(call: &mut Call) -> Answer {
-    let [number, which, ..] = call.arguments;
-    if number as i32 <= 0 {
+fn tkill(call: &mut Call, number: i32, which: i32) -> Answer {
+    if number <= 0 {
         return Err(EINVAL);
     }
     send_to_thread(call, number, which, None, None)
 }
 
-fn tgkill(call: &mut Call) -> Answer {
-    let [process, number, which, ..] = call.arguments;
-    if process as i32 <= 0 || number as i32 <= 0 {
+fn tgkill(call: &mut Call, process: i32, number: i32, which: i32) -> Answer {
+    if process <= 0 || number <= 0 {
         return Err(EINVAL);
     }
     send_to_thread(call, number, which, Some(process), None)
 }
 
-fn sigaltstack(call: &mut Call) -> Answer {
-    let [new, old, ..] = call.arguments;
+fn sigaltstack(call: &mut Call, new: u64, old: u64) -> Answer {
     let task = call.thread.task();
     let (stack, pointer) = (task.signal_stack.get(), call.frame.stack_pointer);
     if new != 0 {
@@ -151,8 +145,7 @@ fn sigaltstack(call: &mut Call) -> Answer {
     Ok(0)
 }
 
-fn rt_sigaction(call: &mut Call) -> Answer {
-    let [which, new, old, bytes, ..] = call.arguments;
+fn rt_sigaction(call: &mut Call, which: i32, new: u64, old: u64, bytes: u64) -> Answer {
     let signal = Signal::new(which).ok_or(EINVAL)?;
     if bytes != 8 || new != 0 && [SIGKILL, SIGSTOP].contains(&signal) {
         return Err(EINVAL);
@@ -184,8 +177,7 @@ fn rt_sigaction(call: &mut Call) -> Answer {
     Ok(0)
 }
 
-fn rt_sigprocmask(call: &mut Call) -> Answer {
-    let [how, new, old, bytes, ..] = call.arguments;
+fn rt_sigprocmask(call: &mut Call, how: u32, new: u64, old: u64, bytes: u64) -> Answer {
     if bytes != 8 {
         return Err(EINVAL);
     }
@@ -206,16 +198,14 @@ fn rt_sigprocmask(call: &mut Call) -> Answer {
     Ok(0)
 }
 
-fn rt_sigpending(call: &mut Call) -> Answer {
-    let [to, bytes, ..] = call.arguments;
+fn rt_sigpending(call: &mut Call, to: u64, bytes: u64) -> Answer {
     let task = call.thread.task();
     let pending = (task.pending.set() | task.process.pending.set()) & task.mask();
     let (pending, bytes) = (pending.to_le_bytes(), usize::try_from(bytes).map_err(|_| EINVAL)?);
     copies::write(to, pending.get(..bytes).ok_or(EINVAL)?).map(|()| 0)
 }
 
-fn rt_sigsuspend(call: &mut Call) -> Answer {
-    let [set, bytes, ..] = call.arguments;
+fn rt_sigsuspend(call: &mut Call, set: u64, bytes: u64) -> Answer {
     if bytes != 8 {
         return Err(EINVAL);
     }
@@ -227,8 +217,7 @@ fn rt_sigsuspend(call: &mut Call) -> Answer {
     Err(EINTR)
 }
 
-fn rt_sigtimedwait(call: &mut Call) -> Answer {
-    let [set, info, time, bytes, ..] = call.arguments;
+fn rt_sigtimedwait(call: &mut Call, set: u64, info: u64, time: u64, bytes: u64) -> Answer {
     if bytes != 8 {
         return Err(EINVAL);
     }

@@ -1,7 +1,7 @@
 //! What is told of files: `stat` and its kin.
 
 use super::input::file;
-use super::paths::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW, check_flags, inode_at};
+use super::paths::{AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW, check_flags, inode_at};
 use super::{Call, Row};
 use crate::clock::SECOND;
 use crate::facts::page_size;
@@ -10,7 +10,7 @@ use crate::memory::{frames, pages};
 use crate::process::copies;
 use crate::process::errno::*;
 
-pub(super) const CALLS: &[Row] = &[
+pub(super) const CALLS: &[Row] = calls![
     (43, "statfs", statfs),
     (44, "fstatfs", fstatfs),
     (79, "newfstatat", newfstatat),
@@ -19,7 +19,7 @@ pub(super) const CALLS: &[Row] = &[
 ];
 
 /// Flags of `newfstatat` and `statx`: AT_NO_AUTOMOUNT and how new what is told must be beside the usual.
-const OF_STATUS: u64 = AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH | 0x800 | 0x6000;
+const OF_STATUS: u32 = AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH | 0x800 | 0x6000;
 
 /// Those of `/proc` and `/sys`.
 const OF_PROC: (u32, u32) = (0, 22);
@@ -69,20 +69,17 @@ fn write_stat(inode: &Inode, to: u64) -> Answer {
     copies::write_words(to, &words).map(|()| 0)
 }
 
-fn newfstatat(call: &mut Call) -> Answer {
-    let [folder, path, to, flags, ..] = call.arguments;
+fn newfstatat(call: &mut Call, folder: i32, path: u64, to: u64, flags: u32) -> Answer {
     check_flags(flags, OF_STATUS)?;
     write_stat(&*inode_at(call, folder, path, flags)?, to)
 }
 
-fn fstat(call: &mut Call) -> Answer {
-    let [number, to, ..] = call.arguments;
+fn fstat(call: &mut Call, number: i32, to: u64) -> Answer {
     write_stat(&file(call, number)?.inode, to)
 }
 
-fn statx(call: &mut Call) -> Answer {
+fn statx(call: &mut Call, folder: i32, path: u64, flags: u32, _: u32, to: u64) -> Answer {
     const BASIC: u32 = 0x7ff;
-    let [folder, path, flags, _, to, _] = call.arguments;
     check_flags(flags, OF_STATUS)?;
     let inode = inode_at(call, folder, path, flags)?;
     let attributes = inode.attributes.with(|attributes| *attributes);
@@ -136,12 +133,10 @@ fn write_statfs(inode: &Inode, to: u64) -> Answer {
     copies::write_words(to, &words).map(|()| 0)
 }
 
-fn statfs(call: &mut Call) -> Answer {
-    let [path, to, ..] = call.arguments;
-    write_statfs(&*inode_at(call, -100_i32 as u64, path, 0)?, to)
+fn statfs(call: &mut Call, path: u64, to: u64) -> Answer {
+    write_statfs(&*inode_at(call, AT_FDCWD, path, 0)?, to)
 }
 
-fn fstatfs(call: &mut Call) -> Answer {
-    let [number, to, ..] = call.arguments;
+fn fstatfs(call: &mut Call, number: i32, to: u64) -> Answer {
     write_statfs(&file(call, number)?.inode, to)
 }

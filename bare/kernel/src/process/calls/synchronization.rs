@@ -12,7 +12,7 @@ use crate::process::futex::Place;
 use crate::process::{copies, futex, numbers, ownership};
 use crate::threads::thread::try_current;
 
-pub(super) const CALLS: &[Row] = &[
+pub(super) const CALLS: &[Row] = calls![
     (96, "set_tid_address", set_tid_address),
     (98, "futex", futex),
     (99, "set_robust_list", set_robust_list),
@@ -22,13 +22,12 @@ pub(super) const CALLS: &[Row] = &[
     (449, "futex_waitv", futex_waitv),
 ];
 
-fn set_tid_address(call: &mut Call) -> Answer {
-    call.thread.task().clear_at_end.set(call.arguments[0]);
+fn set_tid_address(call: &mut Call, address: u64) -> Answer {
+    call.thread.task().clear_at_end.set(address);
     Ok(call.thread.number() as u64)
 }
 
-fn set_robust_list(call: &mut Call) -> Answer {
-    let [head, bytes, ..] = call.arguments;
+fn set_robust_list(call: &mut Call, head: u64, bytes: u64) -> Answer {
     if bytes != 24 {
         return Err(EINVAL);
     }
@@ -36,9 +35,8 @@ fn set_robust_list(call: &mut Call) -> Answer {
     Ok(0)
 }
 
-fn get_robust_list(call: &mut Call) -> Answer {
-    let [number, head, bytes, ..] = call.arguments;
-    let thread = match number as i32 {
+fn get_robust_list(call: &mut Call, number: i32, head: u64, bytes: u64) -> Answer {
+    let thread = match number {
         0 => call.thread.clone(),
         number => numbers::find_thread(number)?,
     };
@@ -46,12 +44,11 @@ fn get_robust_list(call: &mut Call) -> Answer {
     copies::write_words(head, &[thread.task().robust_list.load(Ordering::Relaxed)]).map(|()| 0)
 }
 
-fn rseq(call: &mut Call) -> Answer {
-    let [address, bytes, flags, signature, ..] = call.arguments;
-    call.thread.task().sequences.set(address, bytes as u32, flags as u32, signature as u32)
+fn rseq(call: &mut Call, address: u64, bytes: u32, flags: u32, signature: u32) -> Answer {
+    call.thread.task().sequences.set(address, bytes, flags, signature)
 }
 
-fn futex(call: &mut Call) -> Answer {
+fn futex(call: &mut Call, address: u64, operation: u32, value: u32, time: u64, second: u64, third: u32) -> Answer {
     const PRIVATE: u32 = 128;
     const REALTIME: u32 = 256;
     const WAIT: u32 = 0;
@@ -60,8 +57,7 @@ fn futex(call: &mut Call) -> Answer {
     const UNLOCK: u32 = 7;
     const TRY_LOCK: u32 = 8;
     const LOCK_BY_CLOCK: u32 = 13;
-    let [address, operation, value, time, second, third] = call.arguments;
-    let (process, operation) = (call.process(), operation as u32);
+    let (process, operation) = (call.process(), operation);
     let command = operation & !(PRIVATE | REALTIME);
     let is_real = operation & REALTIME != 0;
     // The time of FUTEX_WAIT is a length, that of FUTEX_WAIT_BITSET is a point.
@@ -81,35 +77,33 @@ fn futex(call: &mut Call) -> Answer {
     futex::check(process, place)?;
     // Who is to wake none, or less, wakes one.
     let some = (value as i32).max(1) as usize;
-    let counts = || match [value, time].map(|value| usize::try_from(value as i32)) {
+    let counts = || match [value, time as u32].map(|value| usize::try_from(value as i32)) {
         [Ok(wakes), Ok(moves)] => Ok([wakes, moves]),
         _ => Err(EINVAL),
     };
-    let wait = |bits: u32| restartable(futex::wait(process, place, value as u32, bits, until), time == 0);
+    let wait = |bits: u32| restartable(futex::wait(process, place, value, bits, until), time == 0);
     match command {
         WAIT => wait(u32::MAX),
-        WAIT_BITSET => wait(third as u32),
+        WAIT_BITSET => wait(third),
         LOCK | LOCK_BY_CLOCK => ownership::lock(process, place, until, true),
         TRY_LOCK => ownership::lock(process, place, None, false),
         UNLOCK => ownership::unlock(process, place),
         1 => Ok(futex::wake(process, place, some, u32::MAX) as u64),
-        10 if third as u32 == 0 => Err(EINVAL),
-        10 => Ok(futex::wake(process, place, some, third as u32) as u64),
+        10 if third == 0 => Err(EINVAL),
+        10 => Ok(futex::wake(process, place, some, third) as u64),
         3 => futex::requeue(process, [place, other], counts()?, None),
-        4 => futex::requeue(process, [place, other], counts()?, Some(third as u32)),
-        _ => wake_operation(call, [place, other]),
+        4 => futex::requeue(process, [place, other], counts()?, Some(third)),
+        _ => wake_operation(call, [place, other], [value, time as u32], third),
     }
 }
 
 /// Waits for one of several words.
-fn futex_waitv(call: &mut Call) -> Answer {
-    const MOST: u64 = 128;
+fn futex_waitv(call: &mut Call, list: u64, count: u32, flags: u32, time: u64, clock: u32) -> Answer {
+    const MOST: u32 = 128;
     const PRIVATE: u64 = 128;
     /// A word of 32 bits.
     const WORD: u64 = 2;
-    let [list, count, flags, time, clock, _] = call.arguments;
-    let count = u64::from(count as u32);
-    if flags as u32 != 0 || count == 0 || count > MOST || list == 0 {
+    if flags != 0 || count == 0 || count > MOST || list == 0 {
         return Err(EINVAL);
     }
     let until = match time {
@@ -118,7 +112,7 @@ fn futex_waitv(call: &mut Call) -> Answer {
         time => Some(deadline(time, true, clock == 0)?),
     };
     let mut words = Vec::new();
-    for index in 0..count {
+    for index in 0..u64::from(count) {
         let [value, address, kind] = copies::read_words(list + 24 * index)?;
         // The upper half is kept for later.
         if kind & !PRIVATE != WORD {
@@ -134,10 +128,8 @@ fn restartable(answer: Answer, may_restart: bool) -> Answer {
 }
 
 /// FUTEX_WAKE_OP: changes a second word, wakes who waits for the first, and, by what the second was, who waits for that.
-fn wake_operation(call: &Call, [place, other]: [Place; 2]) -> Answer {
-    let [_, _, first, second_count, _, encoded] = call.arguments;
+fn wake_operation(call: &Call, [place, other]: [Place; 2], [first, second]: [u32; 2], encoded: u32) -> Answer {
     let process = call.process();
-    let encoded = encoded as u32;
     futex::check(process, Place { is_shared: false, ..other })?;
     let operand = if encoded >> 31 == 1 { 1 << (encoded >> 12 & 31) } else { ((encoded << 8) as i32 >> 20) as u32 };
     let compared = (encoded << 20) as i32 >> 20;
@@ -161,18 +153,18 @@ fn wake_operation(call: &Call, [place, other]: [Place; 2]) -> Answer {
         5 => Ok(old as i32 >= compared),
         _ => Err(ENOSYS),
     };
-    let most = [first, second_count].map(|count| (count as i32).max(1) as usize);
+    let most = [first, second].map(|count| (count as i32).max(1) as usize);
     futex::change_and_wake(process, [place, other], most, change, is_so)
 }
 
 /// Every thread that runs has done what it did before, and its sequences are over, once this returns.
-fn membarrier(call: &mut Call) -> Answer {
+fn membarrier(call: &mut Call, command: u32, flags: u32) -> Answer {
     /// All commands, a bit each, as MEMBARRIER_CMD_QUERY has them.
     const KNOWN: u64 = 0x1ff;
     const RSEQ: u64 = 1 << 7;
     /// Those that ask for something to have been announced by the next, which these are.
     const PRIVATE: [u64; 3] = [1 << 3, 1 << 5, RSEQ];
-    let [command, flags] = [call.arguments[0], call.arguments[1]].map(|word| u64::from(word as u32));
+    let [command, flags] = [command, flags].map(u64::from);
     // Of one CPU alone, which is no less than all.
     if flags != 0 && (command, flags) != (RSEQ, 1) {
         return Err(EINVAL);

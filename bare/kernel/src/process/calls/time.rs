@@ -9,7 +9,7 @@ use crate::process::copies;
 use crate::process::errno::*;
 use crate::threads::waiters::{Interrupted, wait};
 
-pub(super) const CALLS: &[Row] = &[
+pub(super) const CALLS: &[Row] = calls![
     (101, "nanosleep", nanosleep),
     (112, "clock_settime", clock_settime),
     (113, "clock_gettime", clock_gettime),
@@ -63,8 +63,8 @@ pub(super) fn of_running(call: &Call, which: i32) -> Option<Clock> {
     .filter(|clock| clock.now().is_some())
 }
 
-fn clock(call: &Call, clock: u64) -> Result<u64, Errno> {
-    match clock as i32 {
+fn clock(call: &Call, clock: i32) -> Result<u64, Errno> {
+    match clock {
         // A machine that sleeps wakes for those of alarms, 8 and 9: this one does not sleep.
         0 | 5 | 8 | 11 => Ok(real_nanoseconds()),
         1 | 4 | 6 | 7 | 9 => Ok(monotonic_nanoseconds()),
@@ -72,21 +72,18 @@ fn clock(call: &Call, clock: u64) -> Result<u64, Errno> {
     }
 }
 
-fn clock_gettime(call: &mut Call) -> Answer {
-    let [which, to, ..] = call.arguments;
+fn clock_gettime(call: &mut Call, which: i32, to: u64) -> Answer {
     write_time(to, clock(call, which)?)
 }
 
-fn clock_getres(call: &mut Call) -> Answer {
-    let [which, to, ..] = call.arguments;
+fn clock_getres(call: &mut Call, which: i32, to: u64) -> Answer {
     clock(call, which)?;
     // CLOCK_REALTIME_COARSE and CLOCK_MONOTONIC_COARSE go by Linux's ticks, of which a second has 250.
-    let nanoseconds = if matches!(which as i32, 5 | 6) { SECOND / 250 } else { 1 };
+    let nanoseconds = if matches!(which, 5 | 6) { SECOND / 250 } else { 1 };
     if to == 0 { Ok(0) } else { write_time(to, nanoseconds) }
 }
 
-fn clock_settime(call: &mut Call) -> Answer {
-    let [which, from, ..] = call.arguments;
+fn clock_settime(call: &mut Call, which: i32, from: u64) -> Answer {
     if which != 0 {
         return Err(EINVAL);
     }
@@ -97,8 +94,7 @@ fn clock_settime(call: &mut Call) -> Answer {
     Ok(0)
 }
 
-fn gettimeofday(call: &mut Call) -> Answer {
-    let [to, zone, ..] = call.arguments;
+fn gettimeofday(_: &mut Call, to: u64, zone: u64) -> Answer {
     let now = real_nanoseconds();
     if to != 0 {
         copies::write_words(to, &[now / SECOND, now % SECOND / 1000])?;
@@ -121,14 +117,12 @@ fn sleep(until: u64, rest: u64) -> Answer {
     }
 }
 
-fn nanosleep(call: &mut Call) -> Answer {
-    let [from, rest, ..] = call.arguments;
+fn nanosleep(_: &mut Call, from: u64, rest: u64) -> Answer {
     sleep(deadline(from, false, false)?, rest)
 }
 
-fn clock_nanosleep(call: &mut Call) -> Answer {
-    const ABSOLUTE: u64 = 1;
-    let [which, flags, from, rest, ..] = call.arguments;
+fn clock_nanosleep(_: &mut Call, which: i32, flags: u32, from: u64, rest: u64) -> Answer {
+    const ABSOLUTE: u32 = 1;
     // CLOCK_REALTIME, CLOCK_MONOTONIC, CLOCK_BOOTTIME, those of alarms, CLOCK_TAI.
     if ![0, 1, 7, 8, 9, 11].contains(&which) {
         return Err(if which < 10 { EOPNOTSUPP } else { EINVAL });
@@ -137,9 +131,8 @@ fn clock_nanosleep(call: &mut Call) -> Answer {
     sleep(deadline(from, is_absolute, matches!(which, 0 | 8 | 11))?, if is_absolute { 0 } else { rest })
 }
 
-fn times(call: &mut Call) -> Answer {
+fn times(call: &mut Call, to: u64) -> Answer {
     const HUNDREDTH: u64 = SECOND / 100;
-    let to = call.arguments[0];
     if to != 0 {
         let children = nanoseconds(call.process().life.with(|life| life.spent_by_children.ticks));
         copies::write_words(to, &[call.process().nanoseconds() / HUNDREDTH, 0, children / HUNDREDTH, 0])?;

@@ -11,7 +11,7 @@ use crate::process::errno::*;
 use crate::process::resources::SIGNALS;
 use crate::process::signals::{SIGALRM, Signal};
 
-pub(super) const CALLS: &[Row] = &[
+pub(super) const CALLS: &[Row] = calls![
     (102, "getitimer", getitimer),
     (103, "setitimer", setitimer),
     (107, "timer_create", timer_create),
@@ -30,29 +30,27 @@ fn write_real(to: u64, left: Option<Setting>) -> Answer {
     copies::write_words(to, &words).map(|()| 0)
 }
 
-fn getitimer(call: &mut Call) -> Answer {
-    let [which, to, ..] = call.arguments;
+fn getitimer(call: &mut Call, which: u32, to: u64) -> Answer {
     if which > 2 {
         return Err(EINVAL);
     }
-    write_real(to, alarms::get(call.process().number, Name::Interval(which as u32)))
+    write_real(to, alarms::get(call.process().number, Name::Interval(which)))
 }
 
-fn setitimer(call: &mut Call) -> Answer {
-    let [which, from, old, ..] = call.arguments;
+fn setitimer(call: &mut Call, which: u32, from: u64, old: u64) -> Answer {
     if which > 2 {
         return Err(EINVAL);
     }
     let [period, period_part, first, first_part] = if from == 0 { [0; 4] } else { copies::read_words(from)? };
     let length = |seconds: u64, part: u64| time([seconds, part.saturating_mul(1000)]);
     let setting = Setting { first: length(first, first_part)?, period: length(period, period_part)? };
-    let before = alarms::set(call.process().number, Name::Interval(which as u32), setting, false)?;
+    let before = alarms::set(call.process().number, Name::Interval(which), setting, false)?;
     if old == 0 { Ok(0) } else { write_real(old, before) }
 }
 
 /// A clock that timers may have.
-fn clock(call: &Call, which: u64) -> Result<Clock, Errno> {
-    match which as i32 {
+fn clock(call: &Call, which: i32) -> Result<Clock, Errno> {
+    match which {
         0 | 8 | 11 => Ok(Clock::Real),
         1 | 7 | 9 => Ok(Clock::Monotonic),
         // Clocks that do not interrupt; what a descriptor is of.
@@ -68,7 +66,7 @@ fn notice(call: &Call, event: [u64; 8]) -> Result<Notice, Errno> {
     const A_THREAD_OF_THE_LIBRARY: u64 = 2;
     const THREAD: u64 = 4;
     let [value, which, thread, ..] = event;
-    let (signal, thread) = (Signal::new(which & 0xffff_ffff), thread as i32);
+    let (signal, thread) = (Signal::new(which as i32), thread as i32);
     let (signal, thread) = match which >> 32 {
         NOBODY => (None, None),
         0 | A_THREAD_OF_THE_LIBRARY => (Some(signal.ok_or(EINVAL)?), None),
@@ -78,8 +76,7 @@ fn notice(call: &Call, event: [u64; 8]) -> Result<Notice, Errno> {
     Ok(Notice { signal, thread, value })
 }
 
-fn timer_create(call: &mut Call) -> Answer {
-    let [clock, event, to, ..] = call.arguments;
+fn timer_create(call: &mut Call, clock: i32, event: u64, to: u64) -> Answer {
     let event = if event == 0 { None } else { Some(copies::read_words(event)?) };
     let clock = self::clock(call, clock)?;
     let process = call.process();
@@ -97,35 +94,30 @@ fn timer_create(call: &mut Call) -> Answer {
     Ok(0)
 }
 
-/// One that the process has made.
-fn name(call: &Call) -> Name {
-    Name::Made(call.arguments[0] as i32)
-}
-
 fn write(to: u64, Setting { first, period }: Setting) -> Answer {
     copies::write_words(to, &[period / SECOND, period % SECOND, first / SECOND, first % SECOND]).map(|()| 0)
 }
 
-fn timer_gettime(call: &mut Call) -> Answer {
-    write(call.arguments[1], alarms::get(call.process().number, name(call)).ok_or(EINVAL)?)
+fn timer_gettime(call: &mut Call, number: i32, to: u64) -> Answer {
+    write(to, alarms::get(call.process().number, Name::Made(number)).ok_or(EINVAL)?)
 }
 
-fn timer_getoverrun(call: &mut Call) -> Answer {
-    alarms::overruns(call.process().number, call.arguments[0] as i32).ok_or(EINVAL)
+fn timer_getoverrun(call: &mut Call, number: i32) -> Answer {
+    alarms::overruns(call.process().number, number).ok_or(EINVAL)
 }
 
-fn timer_settime(call: &mut Call) -> Answer {
-    const ABSOLUTE: u64 = 1;
-    let [_, flags, from, old, ..] = call.arguments;
+fn timer_settime(call: &mut Call, number: i32, flags: u32, from: u64, old: u64) -> Answer {
+    const ABSOLUTE: u32 = 1;
     if from == 0 {
         return Err(EINVAL);
     }
     let [period, period_part, first, first_part] = copies::read_words(from)?;
     let setting = Setting { first: time([first, first_part])?, period: time([period, period_part])? };
-    let before = alarms::set(call.process().number, name(call), setting, flags & ABSOLUTE != 0)?.ok_or(EINVAL)?;
+    let before =
+        alarms::set(call.process().number, Name::Made(number), setting, flags & ABSOLUTE != 0)?.ok_or(EINVAL)?;
     if old == 0 { Ok(0) } else { write(old, before) }
 }
 
-fn timer_delete(call: &mut Call) -> Answer {
-    if alarms::delete(call.process().number, call.arguments[0] as i32) { Ok(0) } else { Err(EINVAL) }
+fn timer_delete(call: &mut Call, number: i32) -> Answer {
+    if alarms::delete(call.process().number, number) { Ok(0) } else { Err(EINVAL) }
 }

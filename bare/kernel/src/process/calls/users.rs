@@ -9,7 +9,7 @@ use crate::process::errno::*;
 use crate::process::users::{Ids, KEEP};
 use crate::process::wishes::ALL_CAPABILITIES;
 
-pub(super) const CALLS: &[Row] = &[
+pub(super) const CALLS: &[Row] = calls![
     (90, "capget", capget),
     (91, "capset", capset),
     (143, "setregid", set_two),
@@ -24,14 +24,30 @@ pub(super) const CALLS: &[Row] = &[
     (152, "setfsgid", set_of_files),
     (158, "getgroups", getgroups),
     (159, "setgroups", setgroups),
-    (174, "getuid", |call| Ok(call.process().users.with(|users| users.user.real).into())),
-    (175, "geteuid", |call| Ok(call.process().users.with(|users| users.user.effective).into())),
-    (176, "getgid", |call| Ok(call.process().users.with(|users| users.group.real).into())),
-    (177, "getegid", |call| Ok(call.process().users.with(|users| users.group.effective).into())),
+    (174, "getuid", getuid),
+    (175, "geteuid", geteuid),
+    (176, "getgid", getgid),
+    (177, "getegid", getegid),
 ];
 
 /// The most groups.
-const MOST_GROUPS: u64 = 65536;
+const MOST_GROUPS: u32 = 65536;
+
+fn getuid(call: &mut Call) -> Answer {
+    Ok(call.process().users.with(|users| users.user.real).into())
+}
+
+fn geteuid(call: &mut Call) -> Answer {
+    Ok(call.process().users.with(|users| users.user.effective).into())
+}
+
+fn getgid(call: &mut Call) -> Answer {
+    Ok(call.process().users.with(|users| users.group.real).into())
+}
+
+fn getegid(call: &mut Call) -> Answer {
+    Ok(call.process().users.with(|users| users.group.effective).into())
+}
 
 /// Changes the users, or the groups where the call is about those.
 fn change<T>(call: &Call, of_groups: &[u64], change: impl FnOnce(&mut Ids, bool) -> T) -> T {
@@ -45,38 +61,33 @@ fn change<T>(call: &Call, of_groups: &[u64], change: impl FnOnce(&mut Ids, bool)
     changed
 }
 
-fn set_one(call: &mut Call) -> Answer {
-    let id = call.arguments[0] as u32;
+fn set_one(call: &mut Call, id: u32) -> Answer {
     if id == KEEP {
         return Err(EINVAL);
     }
     change(call, &[144], |ids, is_root| ids.set(id, is_root)).map(|()| 0)
 }
 
-fn set_two(call: &mut Call) -> Answer {
-    let [real, effective, ..] = call.arguments.map(|id| id as u32);
+fn set_two(call: &mut Call, real: u32, effective: u32) -> Answer {
     change(call, &[143], |ids, is_root| ids.set_two([real, effective], is_root)).map(|()| 0)
 }
 
-fn set_three(call: &mut Call) -> Answer {
-    let [real, effective, saved, ..] = call.arguments.map(|id| id as u32);
+fn set_three(call: &mut Call, real: u32, effective: u32, saved: u32) -> Answer {
     change(call, &[149], |ids, is_root| ids.set_three([real, effective, saved], is_root)).map(|()| 0)
 }
 
-fn set_of_files(call: &mut Call) -> Answer {
-    let id = call.arguments[0] as u32;
+fn set_of_files(call: &mut Call, id: u32) -> Answer {
     Ok(change(call, &[152], |ids, is_root| ids.set_of_files(id, is_root)).into())
 }
 
-fn get_three(call: &mut Call) -> Answer {
+fn get_three(call: &mut Call, real: u64, effective: u64, saved: u64) -> Answer {
     let ids = change(call, &[150], |ids, _| [ids.real, ids.effective, ids.saved]);
-    call.arguments.iter().zip(ids).try_for_each(|(to, id)| copies::write_half(*to, id)).map(|()| 0)
+    [real, effective, saved].into_iter().zip(ids).try_for_each(|(to, id)| copies::write_half(to, id)).map(|()| 0)
 }
 
-fn getgroups(call: &mut Call) -> Answer {
-    let [room, to, ..] = call.arguments;
+fn getgroups(call: &mut Call, room: i32, to: u64) -> Answer {
     let groups = call.process().users.with(|users| users.groups.clone());
-    let room = usize::try_from(room as i32).map_err(|_| EINVAL)?;
+    let room = usize::try_from(room).map_err(|_| EINVAL)?;
     if room > 0 {
         let groups = groups.as_ref().map_or(&[][..], |groups| groups);
         if room < groups.len() {
@@ -87,16 +98,14 @@ fn getgroups(call: &mut Call) -> Answer {
     Ok(groups.map_or(0, |groups| groups.len()) as u64)
 }
 
-fn setgroups(call: &mut Call) -> Answer {
-    let [count, from, ..] = call.arguments;
-    let count = u64::from(count as u32);
+fn setgroups(call: &mut Call, count: u32, from: u64) -> Answer {
     call.check_root()?;
     if count > MOST_GROUPS {
         return Err(EINVAL);
     }
     let mut groups: Vec<u32> = Vec::new();
     groups.try_reserve_exact(count as usize).map_err(|_| ENOMEM)?;
-    for at in 0..count {
+    for at in 0..u64::from(count) {
         groups.try_push(copies::read_half(from + 4 * at)?)?;
     }
     groups.sort_unstable();
@@ -110,8 +119,7 @@ fn setgroups(call: &mut Call) -> Answer {
 const VERSIONS: [u32; 3] = [0x1998_0330, 0x2007_1026, 0x2008_0522];
 
 /// The head: which version is spoken, and which process is meant. Whether it has two words of each kind.
-fn head(call: &Call) -> Result<bool, Errno> {
-    let [head, ..] = call.arguments;
+fn read_head(head: u64) -> Result<bool, Errno> {
     let version = copies::read_half(head)?;
     if !VERSIONS.contains(&version) {
         copies::write_half(head, VERSIONS[2])?;
@@ -126,9 +134,8 @@ fn head(call: &Call) -> Result<bool, Errno> {
 }
 
 /// Who is root may everything, and nobody else anything: effective, permitted, inheritable.
-fn capget(call: &mut Call) -> Answer {
-    let to = call.arguments[1];
-    let has_two = match head(call) {
+fn capget(call: &mut Call, head: u64, to: u64) -> Answer {
+    let has_two = match read_head(head) {
         // Who only asks for the version is told.
         Err(EINVAL) if to == 0 => return Ok(0),
         other => other?,
@@ -147,13 +154,13 @@ fn capget(call: &mut Call) -> Answer {
 }
 
 /// Taken, and changes nothing.
-fn capset(call: &mut Call) -> Answer {
-    let has_two = head(call)?;
+fn capset(call: &mut Call, head: u64, from: u64) -> Answer {
+    let has_two = read_head(head)?;
     let own = call.process().number;
-    let number = copies::read_half(call.arguments[0] + 4)? as i32;
+    let number = copies::read_half(head + 4)? as i32;
     if number != 0 && number != own {
         return Err(EPERM);
     }
     let mut words = [0; 24];
-    copies::read(&mut words[..if has_two { 24 } else { 12 }], call.arguments[1]).map(|()| 0)
+    copies::read(&mut words[..if has_two { 24 } else { 12 }], from).map(|()| 0)
 }

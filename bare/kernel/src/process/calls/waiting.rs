@@ -15,7 +15,7 @@ use crate::process::copies;
 use crate::process::errno::*;
 use crate::threads::waiters::{Interrupted, Waiters, wait};
 
-pub(super) const CALLS: &[Row] = &[(72, "pselect6", pselect6), (73, "ppoll", ppoll)];
+pub(super) const CALLS: &[Row] = calls![(72, "pselect6", pselect6), (73, "ppoll", ppoll)];
 
 const IN: u16 = 1;
 const OUT: u16 = 4;
@@ -26,7 +26,7 @@ const NVAL: u16 = 32;
 const IN_TOO: u16 = IN | 0x40;
 const OUT_TOO: u16 = OUT | 0x100;
 /// Files of one call.
-const MOST: u64 = 1024;
+const MOST: u32 = 1024;
 
 /// What may be done with a file without waiting.
 fn ready(file: &File) -> u16 {
@@ -92,7 +92,7 @@ fn mask(call: &Call, set: u64, bytes: u64) -> Result<(), Errno> {
     Ok(())
 }
 
-fn find(call: &Call, number: u64) -> Option<Arc<File>> {
+fn find(call: &Call, number: i32) -> Option<Arc<File>> {
     call.process().files.with(|files| files.get(number).ok().map(|found| found.file.clone()))
 }
 
@@ -111,18 +111,16 @@ fn finish(call: &Call, time: u64, until: Option<u64>, answer: Answer) -> Answer 
     answer
 }
 
-fn ppoll(call: &mut Call) -> Answer {
-    let [list, count, time, set, bytes, _] = call.arguments;
-    let count = u64::from(count as u32);
+fn ppoll(call: &mut Call, list: u64, count: u32, time: u64, set: u64, bytes: u64) -> Answer {
     if count > MOST {
         return Err(EINVAL);
     }
     let until = if time == 0 { None } else { Some(deadline(time, false, false)?) };
     let mut wanted = Vec::new();
-    for index in 0..count {
+    for index in 0..u64::from(count) {
         let [word] = copies::read_words(list + 8 * index)?;
         let (number, events) = (word as i32, (word >> 32) as u16);
-        wanted.try_push(match find(call, number as u64) {
+        wanted.try_push(match find(call, number) {
             _ if number < 0 => (None, 0),
             None => (None, NVAL),
             Some(file) => (Some(file), events | ERR | HUP | NVAL),
@@ -143,9 +141,8 @@ fn ones(bits: u64) -> impl Iterator<Item = u64> {
     (0..64).filter(move |bit| bits >> bit & 1 != 0)
 }
 
-fn pselect6(call: &mut Call) -> Answer {
-    let [count, reads, writes, errors, time, pair] = call.arguments;
-    if (count as i32) < 0 {
+fn pselect6(call: &mut Call, count: i32, reads: u64, writes: u64, errors: u64, time: u64, pair: u64) -> Answer {
+    if (count) < 0 {
         return Err(EINVAL);
     }
     // What no number is given to yet is not looked at.
@@ -163,7 +160,7 @@ fn pselect6(call: &mut Call) -> Answer {
             let bits = if count - 64 * word < 64 { bits & ((1 << (count % 64)) - 1) } else { bits };
             asked.try_push(bits)?;
             for bit in ones(bits) {
-                wanted.try_push((Some(find(call, word * 64 + bit).ok_or(EBADF)?), events))?;
+                wanted.try_push((Some(find(call, (word * 64 + bit) as i32).ok_or(EBADF)?), events))?;
             }
         }
     }
