@@ -61,7 +61,7 @@ fn descriptors(base: u64) {
     with_rubbish("fcntl", SYS_fcntl, &[0, 1], &[one, F_SETFL as u64, 0]);
     with_rubbish("fcntl", SYS_fcntl, &[0, 1], &[one, F_GET_SEALS as u64]);
     with_rubbish("fcntl", SYS_fcntl, &[0, 1], &[into, F_GETPIPE_SZ as u64]);
-    with_rubbish("ioctl", SYS_ioctl, &[0, 1], &[into, FIONREAD, to]);
+    with_rubbish("ioctl", SYS_ioctl, &[0, 1], &[into, FIONREAD as _, to]);
     with_rubbish("flock", SYS_flock, &[0, 1], &[one, LOCK_UN as u64]);
     with_rubbish("ftruncate", SYS_ftruncate, &[0], &[one, 8192]);
     with_rubbish("fallocate", SYS_fallocate, &[0, 1], &[one, 0, 0, 4096]);

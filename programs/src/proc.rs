@@ -40,3 +40,10 @@ pub fn smaps(start: u64) -> Vec<String> {
         |line: &&str| line.split_once(' ').is_some_and(|(name, _)| name.ends_with(':') || line.starts_with("VmFlags"));
     lines.by_ref().take_while(is_row).map(str::to_string).collect()
 }
+
+/// Comes back once a process sleeps, or a thread (`self/task/N`).
+pub fn asleep(which: &str) {
+    while !fs::read_to_string(format!("/proc/{which}/stat")).expect("stat").contains(") S ") {
+        std::thread::yield_now();
+    }
+}

@@ -4,10 +4,11 @@
 use libc::*;
 use programs::machine::word;
 use programs::memory::pages;
+use programs::proc::asleep;
 use programs::timers::{SECOND, now};
 use programs::{Answer, call, child, tell};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, Thread};
 
 const LOCK: u64 = 6;
@@ -102,19 +103,22 @@ fn let_go(count: usize) -> i32 {
 /// Many wait for one mutex: each has it once, and a thread that ends with it leaves it to the next.
 fn crowd(count: usize) -> i32 {
     static HAD: AtomicUsize = AtomicUsize::new(0);
+    static ASK: Mutex<Vec<u64>> = Mutex::new(Vec::new());
     let start = pages(1 + 64 * (count as u64 + 2) / programs::page());
     let first = at(start, count);
     futex(first, LOCK, 0).expect("it is free");
     let have_it = move |number: usize| {
-        if futex(first, LOCK, 0).is_ok() {
-            HAD.fetch_add(1, SeqCst);
-        }
+        ASK.lock().expect("nobody fails").push(call(SYS_gettid, &[]).expect("a number"));
+        futex(first, LOCK, 0).expect("it is handed over");
+        HAD.fetch_add(1, SeqCst);
         if number.is_multiple_of(2) {
             futex(first, UNLOCK, 0).expect("it has it");
         }
     };
     threads(start, count, have_it).iter().for_each(Thread::unpark);
-    until(|| word(first).load(SeqCst) & WAITERS != 0);
+    until(|| ASK.lock().expect("nobody fails").len() == count);
+    // Who comes once a thread has ended with it finds an owner that is gone: ESRCH, or EINVAL where others wait.
+    ASK.lock().expect("nobody fails").iter().for_each(|thread| asleep(&format!("self/task/{thread}")));
     futex(first, UNLOCK, 0).expect("it has it");
     until(|| HAD.load(SeqCst) == count);
     println!("  had by {count}");

@@ -3,6 +3,7 @@
 use libc::*;
 use programs::child::wait;
 use programs::machine::{exit, fork, handle};
+use programs::proc::asleep;
 use programs::{Answer, call, child, in_child, tell};
 use std::ffi::CStr;
 
@@ -124,7 +125,7 @@ fn waiting(file: u64) {
         }
         Some(number) => number,
     };
-    asleep(other);
+    asleep(&other.to_string());
     set(file, F_UNLCK, 0, 1).expect("it goes");
     wait(other);
     set(file, F_WRLCK, 0, 1).expect("a lock");
@@ -136,7 +137,7 @@ fn waiting(file: u64) {
         }
         Some(number) => number,
     };
-    asleep(interrupted);
+    asleep(&interrupted.to_string());
     call(SYS_kill, &[interrupted as u64, SIGUSR1 as u64]).expect("a signal");
     wait(interrupted);
     // Each waits for the other.
@@ -148,21 +149,10 @@ fn waiting(file: u64) {
         }
         Some(number) => number,
     };
-    asleep(circle);
+    asleep(&circle.to_string());
     tell("a circle", ask(file, F_SETLKW, &mut lock(F_WRLCK, 1, 1)));
     set(file, F_UNLCK, 0, 1).expect("it goes");
     println!("the other goes on: {}", wait(circle));
-}
-
-/// Comes back once a child sleeps.
-fn asleep(number: i32) {
-    loop {
-        let stat = std::fs::read_to_string(format!("/proc/{number}/stat")).expect("stat");
-        if stat.contains(") S ") {
-            return;
-        }
-        call(SYS_sched_yield, &[]).expect("a turn");
-    }
 }
 
 fn of_open_files(file: u64) {
