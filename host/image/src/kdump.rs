@@ -137,6 +137,8 @@ fn long(bytes: &[u8], at: usize) -> u64 {
 /// A file of a dump.
 struct Part {
     file: Box<dyn Contents>,
+    /// Where the file has anything but zeros.
+    data: Vec<Range<u64>>,
     page_bytes: u64,
     /// Of which pages it has descriptors.
     pages: Range<u64>,
@@ -160,8 +162,10 @@ impl Part {
         }
         let existing = (1 + header.sub_header_blocks) * header.page_bytes;
         let pages = header.split.clone().unwrap_or(0..header.pages);
+        let data = file.data().map_err(|error| Error::io("its length", &error))?;
         let mut part = Self {
             file,
+            data,
             page_bytes: header.page_bytes,
             pages: pages.start..pages.end.min(header.pages),
             existing,
@@ -174,20 +178,36 @@ impl Part {
         part.bitmap(part.present, header.pages, &mut |_, unit| {
             counts.push(count);
             count += ones(unit);
+            Ok(())
         })?;
         part.counts = counts;
         part.first = part.place(part.pages.start).map_or(count, |(before, _)| before);
         Ok(part)
     }
 
-    /// Calls `see` with each unit of a bitmap and the first page that it is about.
-    fn bitmap(&self, start: u64, pages: u64, see: &mut dyn FnMut(u64, &[u8])) -> Result<(), Error> {
+    /// Calls `see` with each unit of a bitmap and the first page that it is about, until it fails. Holes of the file are not read: a small
+    /// file may have a large bitmap.
+    fn bitmap(
+        &self,
+        start: u64,
+        pages: u64,
+        see: &mut dyn FnMut(u64, &[u8]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let mut unit = [0; UNIT];
         let bytes = pages.div_ceil(8);
+        let read = |unit: &mut [u8], at| {
+            self.file.read_exact_at(unit, start + at).map_err(|error| Error::io("its bitmaps", &error))
+        };
+        // All of it must be there, a hole too.
+        read(&mut unit[..1], bytes.saturating_sub(1))?;
         for at in (0..bytes).step_by(UNIT) {
             let unit = &mut unit[..(bytes - at).min(UNIT as u64) as usize];
-            self.file.read_exact_at(unit, start + at).map_err(|error| Error::io("its bitmaps", &error))?;
-            see(at * 8, unit);
+            let next = self.data.partition_point(|range| range.end <= start + at);
+            match self.data.get(next) {
+                Some(range) if range.start < start + at + unit.len() as u64 => read(unit, at)?,
+                _ => unit.fill(0),
+            }
+            see(at * 8, unit)?;
         }
         Ok(())
     }
@@ -198,29 +218,29 @@ impl Part {
         let mut add = |pages: Range<u64>| {
             let (first, end) = (pages.start.max(self.pages.start), pages.end.min(self.pages.end));
             let (start, end) = (first * self.page_bytes, end * self.page_bytes);
-            let is_full = runs.len() > MOST_RUNS;
             match runs.last_mut() {
                 _ if start >= end => {}
                 Some(last) if last.end == start => last.end = end,
-                // One more tells that there are too many.
-                _ if is_full => {}
                 _ => runs.push(start..end),
             }
+            runs.len()
         };
         self.bitmap(bitmap, self.pages.end, &mut |first, unit| {
-            if let Some(is_set) = uniform(unit) {
-                let pages = if is_set { unit.len() as u64 * 8 } else { 0 };
-                return add(first..first + pages);
-            }
-            for (place, byte) in (0u64..).zip(unit) {
-                let set = (0..8).filter(|bit| byte >> bit & 1 != 0);
-                set.map(|bit| first + place * 8 + bit).for_each(|page| add(page..page + 1));
+            let count = match uniform(unit) {
+                Some(is_set) => add(first..first + if is_set { unit.len() as u64 * 8 } else { 0 }),
+                None => {
+                    let bits = (0u64..).zip(unit).flat_map(|(place, byte)| {
+                        (0..8).filter(move |bit| byte >> bit & 1 != 0).map(move |bit| first + place * 8 + bit)
+                    });
+                    bits.map(|page| add(page..page + 1)).last().unwrap_or(0)
+                }
+            };
+            match count > MOST_RUNS {
+                true => Err(Error::new(format!("memory in more than {MOST_RUNS} pieces: the dump is damaged"))),
+                false => Ok(()),
             }
         })?;
-        match runs.len() > MOST_RUNS {
-            true => Err(Error::new(format!("memory in more than {MOST_RUNS} pieces: the dump is damaged"))),
-            false => Ok(runs),
-        }
+        Ok(runs)
     }
 
     /// How many pages before this one are present, and whether it is.

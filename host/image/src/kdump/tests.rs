@@ -133,6 +133,7 @@ fn pages_are_counted_across_units_of_the_bitmap() {
         let mut machine = opened(vec![dump(0x1, PAGE, 40, None)]).expect("a dump");
         hold(&mut machine, PAGE, 40);
         let part = Part {
+            data: Vec::from_iter(std::iter::once(0..u64::MAX)),
             file: Box::new(Bytes(vec![0b1010_0101; pages.div_ceil(8) as usize])),
             page_bytes: PAGE as u64,
             pages: 0..pages,
@@ -234,6 +235,7 @@ fn what_is_wrong_with_a_dump_is_one_line() {
     }
     // Every other page: more pieces than there are.
     let pieces = Part {
+        data: Vec::from_iter(std::iter::once(0..u64::MAX)),
         file: Box::new(Bytes(vec![0x55; MOST_RUNS / 4 + 1])),
         page_bytes: 0x1000,
         pages: 0..2 * MOST_RUNS as u64 + 8,
@@ -274,4 +276,53 @@ fn damaged_pages_are_not_there() {
         }
         assert!(!unpack(flags.into(), &packed[..packed.len() / 2], &mut [0; PAGE]), "{flags}: half of it");
     }
+}
+
+/// A file of this many bytes, of which all behind the headers is a hole; it counts how often it is read.
+struct Hole {
+    head: Vec<u8>,
+    bytes: u64,
+    reads: std::rc::Rc<std::cell::Cell<usize>>,
+}
+
+impl Contents for Hole {
+    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.reads.set(self.reads.get() + 1);
+        let most = into.len().min(usize::try_from(self.bytes.saturating_sub(offset)).unwrap_or(usize::MAX));
+        into[..most].fill(0);
+        let head = self.head.get(offset as usize..).unwrap_or_default();
+        let from_head = head.len().min(most);
+        into[..from_head].copy_from_slice(&head[..from_head]);
+        Ok(most)
+    }
+
+    fn data(&self) -> io::Result<Vec<Range<u64>>> {
+        Ok(Vec::from_iter(std::iter::once(0..self.head.len() as u64)))
+    }
+}
+
+/// Two bitmaps of a GiB each, none of whose pages exist: the file may be small.
+#[test]
+fn holes_of_a_bitmap_are_not_read() {
+    let hole = |blocks: u32, missing: u64| {
+        let mut head = dump(1, 0x1000, 8, None)[..0x2000].to_vec();
+        let bytes = u64::from(blocks) * 0x1000;
+        for (at, value) in [(436, blocks), (440, u32::MAX.min((bytes * 4) as u32))] {
+            head[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        }
+        head[0x1000 + 96..0x1000 + 104].copy_from_slice(&(bytes * 4).to_le_bytes());
+        let reads = std::rc::Rc::default();
+        let file = Hole { head, bytes: 0x2000 + bytes - missing, reads: std::rc::Rc::clone(&reads) };
+        (open(vec![Box::new(file)]).map(|machine| machine.memory.ranges().len()), reads.get())
+    };
+    const MOST: u32 = (2 * MOST_BITMAP_BYTES / 0x1000) as u32;
+    for blocks in [2, MOST] {
+        let (ranges, reads) = hole(blocks, 0);
+        assert_eq!(ranges, Ok(0), "{blocks} blocks");
+        assert!(reads < 100, "{reads} reads of {blocks} blocks");
+        let line = hole(blocks, 1).0.expect_err("the bitmap ends before its last byte").to_string();
+        assert!(line.contains("its bitmaps"), "{line}");
+    }
+    let line = hole(MOST + 2, 0).0.expect_err("more than any machine has").to_string();
+    assert!(line.contains("expected 1073741824 at most"), "{line}");
 }
