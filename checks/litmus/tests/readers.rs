@@ -4,6 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use litmus::{herd, isla};
+use seed::Seed;
+use seed::feed::{damaged, feed};
 
 fn files(folder: &str, extension: &str) -> Vec<(String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("data").join(folder);
@@ -153,5 +155,24 @@ fn mistakes_in_herds_format_are_refused_with_their_line() {
         let error = herd::parse("bad.litmus", &text).expect_err(bad);
         assert_eq!((error.file.as_str(), error.line), ("bad.litmus", line), "{bad}: {error}");
         assert!(error.what.contains(word), "{bad}: {error}");
+    }
+}
+
+/// Lines of all published tests in another order, some of them damaged.
+#[test]
+fn fuzz_tests_are_read_or_refused() {
+    let isla = ["system-vmsa", "system-models", "archsem"].map(|folder| files(folder, "toml")).concat();
+    let herd = ["herd-vmsa", "herd-bbm", "herd-small"].map(|folder| files(folder, "litmus")).concat();
+    for (name, files, parse) in
+        [("fuzz_tests", isla, isla::parse as fn(&str, &str) -> _), ("fuzz_tests", herd, herd::parse)]
+    {
+        let read = |bytes: &[u8]| {
+            if let Err(error) = parse("file", &String::from_utf8_lossy(bytes)) {
+                assert!(!error.what.is_empty(), "{error}");
+            }
+        };
+        // The lines of one test, so that a part of them stays one.
+        let make = |random: &mut Seed| damaged(&random.pick(&files).1.lines().collect::<Vec<_>>(), random);
+        feed(name, make, read);
     }
 }

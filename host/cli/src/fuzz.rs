@@ -1,9 +1,9 @@
 //! Texts that nobody made on purpose, for the readers of this program: each must return, and must not panic.
 
 use clap::Parser;
-use image::fuzz::feed;
 use machine::trace::{Judge, Trace};
 use seed::Seed;
+use seed::feed::{damaged, feed};
 use vmsa::PageSize;
 
 use crate::args::{Arguments, Command};
@@ -25,33 +25,6 @@ swapper pgtable: 4k pages, 48-bit VAs, pgdp=0000000041858000
 Internal error: Oops: 96000044 [#1] SMP
 pc : do_thing+0x10/0x20
 ";
-
-/// A text of these lines in another order, some again, some without words, some with a byte changed.
-fn damaged(lines: &[&str], random: &mut Seed) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let start = random.index(lines.len());
-    for place in 0..1 + random.index(40) {
-        let line = if random.one_in(8) {
-            *random.pick(lines)
-        } else {
-            lines[(start * usize::from(place > 8) + place) % lines.len()]
-        };
-        let mut words: Vec<&str> = line.split(' ').collect();
-        if random.one_in(8) {
-            words.remove(random.index(words.len()));
-        }
-        if random.one_in(8) {
-            words.push(random.pick(lines).split(' ').next_back().unwrap_or_default());
-        }
-        bytes.extend(words.join(" ").bytes());
-        bytes.push(b'\n');
-    }
-    while random.one_in(2) {
-        let at = random.index(bytes.len());
-        bytes[at] = random.bits() as u8;
-    }
-    bytes
-}
 
 #[test]
 fn fuzz_dumps_are_read_or_refused() {

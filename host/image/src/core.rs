@@ -44,7 +44,7 @@ fn contents(path: &Path) -> Result<Box<dyn Contents>, Error> {
 }
 
 /// The machine in an ELF core. `data` are the parts of the file that are not zeros, if it can say.
-fn of_elf(file: Box<dyn Contents>, data: Option<&[Range<u64>]>) -> Result<Machine, Error> {
+pub(crate) fn of_elf(file: Box<dyn Contents>, data: Option<&[Range<u64>]>) -> Result<Machine, Error> {
     let segments = segments(&*file)?;
     let info = note(&*file, &segments, NOTE_NAME).map(|note| VmcoreInfo::parse(&note));
     let pieces = pieces(&segments, info.as_ref());

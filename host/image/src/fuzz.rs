@@ -1,21 +1,21 @@
 //! Entry points for inputs that nobody made on purpose: each takes any bytes, must return, and must not panic.
 //!
 //! They are plain functions, so that a fuzzer can call them and `cargo test` can too: `tests/fuzz.rs` feeds them for a
-//! bounded number of turns, or for a minute.
+//! bounded number of turns, or for a minute (`seed::feed`).
 
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::Path;
-use std::time::{Duration, Instant};
 
-use seed::Seed;
 use vmsa::{AddressHalf, Layout, Level, PageSize, PhysAddr};
 
 use crate::endpoint::Stream;
+use crate::file::FileMemory;
 use crate::gdb::Session;
 use crate::gdb::packet::Connection;
-use crate::memory::{Bytes, Memory};
+use crate::machine::Machine;
+use crate::memory::{Bytes, END, Memory};
 use crate::registers::{NAMES, Registers};
 use crate::root::{Origin, Regime, Root};
 use crate::search::search;
@@ -23,40 +23,6 @@ use crate::shape::Shape;
 use crate::vmcoreinfo::VmcoreInfo;
 use crate::walk::{Span, Visitor, walk};
 use crate::{core, kdump, mtree, qmp};
-
-/// Turns of a plain run.
-const TURNS: u64 = 300;
-
-/// Names the seed of a turn that panics.
-struct Turn(&'static str, u64);
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("repeat with VELLUM_FUZZ_SEED={} cargo test fuzz {}", self.1, self.0);
-        }
-    }
-}
-
-/// Calls `target` with what `make` makes of each seed: a few, or for VELLUM_FUZZ_SECONDS, or of VELLUM_FUZZ_SEED alone.
-pub fn feed(name: &'static str, make: impl Fn(&mut Seed) -> Vec<u8>, target: impl Fn(&[u8])) {
-    let number = |variable: &str| std::env::var(variable).ok().and_then(|text| text.parse::<u64>().ok());
-    let turn = |seed: u64| {
-        let _turn = Turn(name, seed);
-        target(&make(&mut Seed::new(seed)));
-    };
-    if let Some(seed) = number("VELLUM_FUZZ_SEED") {
-        return turn(seed);
-    }
-    match number("VELLUM_FUZZ_SECONDS") {
-        Some(seconds) => {
-            let end = Instant::now() + Duration::from_secs(seconds);
-            let first = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64);
-            (first..).take_while(|_| Instant::now() < end).for_each(turn);
-        }
-        None => (0..TURNS).for_each(turn),
-    }
-}
 
 /// Sees that spans follow one another without a gap.
 struct Cover {
@@ -108,16 +74,21 @@ pub fn search_any(bytes: &[u8]) {
     assert!(found.is_ok());
 }
 
-/// A core file of any content, opened, searched for roots and read, at `path`.
+/// A file of any content at `path`, opened as a core, as `/proc/kcore` is, and as plain memory at the end of all addresses; searched for
+/// roots and read.
 pub fn core_any(bytes: &[u8], path: &Path) {
     if File::create(path).and_then(|mut file| file.write_all(bytes)).is_err() {
         return;
     }
-    if let Ok(mut machine) = core::open(path) {
+    let kcore = || File::open(path).ok().and_then(|file| core::of_elf(Box::new(file), None).ok());
+    let base = END.saturating_sub(bytes.len() as u64);
+    let raw = || FileMemory::open(path, base).ok().map(|memory| Machine::new(Box::new(memory)));
+    for mut machine in [core::open(path).ok(), kcore(), raw()].into_iter().flatten() {
         // What the file says of its size may be far beyond it: only its beginning is looked at.
         let ranges = machine.memory.ranges().to_vec();
         for range in ranges.iter().take(4) {
             let _ = machine.memory.read(PhysAddr::new(range.start), &mut [0; 64]);
+            let _ = machine.memory.read(PhysAddr::new(range.end - 1), &mut [0; 64]);
         }
         let size: u64 = ranges.iter().map(|range| range.end - range.start).fold(0, u64::saturating_add);
         if size < 1 << 24 {

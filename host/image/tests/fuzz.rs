@@ -3,8 +3,9 @@
 
 use std::path::PathBuf;
 
-use image::fuzz::{self, feed};
+use image::fuzz;
 use seed::Seed;
+use seed::feed::feed;
 
 /// Words that are often tables within `size` bytes, often leaves, sometimes anything.
 fn words(random: &mut Seed, size: usize) -> Vec<u8> {

@@ -6,6 +6,12 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "std")]
+extern crate std;
+
+#[cfg(feature = "std")]
+pub mod feed;
+
 use core::hash::Hasher;
 
 /// What SplitMix64 adds from one number to the next (Steele, Lea and Flood, 2014).

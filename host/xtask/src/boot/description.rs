@@ -191,6 +191,8 @@ fn sizes<'v>(value: &'v DeValue) -> Option<Vec<&'v str>> {
 
 #[cfg(test)]
 mod tests {
+    use seed::feed::{damaged, feed};
+
     use super::*;
     use crate::cargo;
 
@@ -315,5 +317,20 @@ mod tests {
             count += 1;
         }
         assert!(count >= 5, "{count} machines");
+    }
+
+    /// Lines of all ready-made machines in another order, some of them damaged.
+    #[test]
+    fn fuzz_machines_are_read_or_refused() {
+        let folder = cargo::workspace().join("bare/monitor/machines");
+        let files = fs::read_dir(&folder).expect("the folder").map(|entry| entry.expect("an entry").path());
+        let texts: Vec<String> = files.map(|path| fs::read_to_string(path).expect("a machine")).collect();
+        let read = |bytes: &[u8]| {
+            let text = String::from_utf8_lossy(bytes);
+            if let Err((at, what)) = parse(&text) {
+                assert!(at.start <= text.len() && !what.is_empty() && !what.contains('\n'), "{at:?}: {what}");
+            }
+        };
+        feed("fuzz_machines", |random| damaged(&random.pick(&texts).lines().collect::<Vec<_>>(), random), read);
     }
 }

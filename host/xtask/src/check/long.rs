@@ -21,8 +21,9 @@ const HEAD: &str =
     "# made by `cargo xtask check --all`: name, result, last line, date, commit, digest of the files it is about\n";
 
 /// A long check.
-struct Long {
-    name: &'static str,
+#[derive(Debug)]
+pub(crate) struct Long {
+    pub(crate) name: &'static str,
     /// Arguments of cargo.
     call: &'static [&'static str],
     /// Variables of its environment.
@@ -31,8 +32,11 @@ struct Long {
     about: &'static [&'static str],
 }
 
+/// So long is each reader fed.
+const A_MINUTE: &[(&str, &str)] = &[("VELLUM_FUZZ_SECONDS", "60")];
+
 /// All of them.
-const LONG: [Long; 6] = [
+static LONG: [Long; 8] = [
     Long {
         name: "ten million events",
         call: &["run", "--quiet", "--profile", "checks", "--package", "checks", "--", "--events", "10000000"],
@@ -48,7 +52,7 @@ const LONG: [Long; 6] = [
     Long {
         name: "hostile tables",
         call: &["test", "--quiet", "--release", "--package", "vellum-pagetable", "--test", "all", "fuzz"],
-        variables: &[("VELLUM_FUZZ_SECONDS", "60")],
+        variables: A_MINUTE,
         about: &["engine/vmsa/src", "engine/pagetable/src", "engine/pagetable/tests"],
     },
     Long {
@@ -60,16 +64,49 @@ const LONG: [Long; 6] = [
     Long {
         name: "hostile sources",
         call: &["test", "--quiet", "--release", "--package", "image", "--test", "fuzz"],
-        variables: &[("VELLUM_FUZZ_SECONDS", "60")],
+        variables: A_MINUTE,
         about: &["host/image/src", "host/image/tests"],
     },
     Long {
         name: "hostile texts",
         call: &["test", "--quiet", "--release", "--package", "vellum", "--bin", "vellum", "fuzz_"],
-        variables: &[("VELLUM_FUZZ_SECONDS", "60")],
-        about: &["host/cli/src/fuzz.rs", "host/cli/src/diff", "host/cli/src/decode/oops", "machine/src/trace"],
+        variables: A_MINUTE,
+        about: &[
+            "host/cli/src/fuzz.rs",
+            "host/cli/src/diff",
+            "host/cli/src/decode/oops.rs",
+            "host/cli/src/decode/oops",
+            "machine/src/trace",
+        ],
+    },
+    Long {
+        name: "hostile machines",
+        call: &["test", "--quiet", "--package", "xtask", "--bin", "xtask", "fuzz_"],
+        variables: A_MINUTE,
+        about: &["host/xtask/src/boot/description.rs", "host/xtask/src/boot/description", "bare/monitor/machines"],
+    },
+    Long {
+        name: "hostile litmus tests",
+        call: &["test", "--quiet", "--package", "litmus", "--test", "readers", "fuzz_"],
+        variables: A_MINUTE,
+        about: &["checks/litmus/src", "checks/litmus/tests/readers.rs"],
     },
 ];
+
+impl Long {
+    /// Runs it: what it printed, and whether it passed.
+    pub(crate) fn run(&self, say: &mut dyn FnMut(&str)) -> (String, bool) {
+        let variables: Vec<(&str, PathBuf)> =
+            self.variables.iter().map(|(name, value)| (*name, PathBuf::from(value))).collect();
+        let call: Vec<String> = self.call.iter().map(|word| word.to_string()).collect();
+        cargo::output(&call, &variables, say)
+    }
+}
+
+/// Those that feed readers with what nobody made on purpose: `cargo xtask test --full` has them too.
+pub(crate) fn fuzzers() -> impl Iterator<Item = &'static Long> {
+    LONG.iter().filter(|long| long.name.starts_with("hostile") || long.name.starts_with("damaged"))
+}
 
 /// A row of the record.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -85,7 +122,7 @@ struct Row {
 pub(super) fn main(names: &[&OsString]) -> Result<Status, Failure> {
     let unknown = names.iter().find(|name| !LONG.iter().any(|long| *long.name == ***name));
     if let Some(name) = unknown {
-        let known = LONG.map(|long| format!("\"{}\"", long.name)).join(", ");
+        let known = LONG.each_ref().map(|long| format!("\"{}\"", long.name)).join(", ");
         return Err(Failure::bad_input(format!("no long check is named {name:?}; there are {known}")));
     }
     let mut status = Status::Passed;
@@ -93,10 +130,7 @@ pub(super) fn main(names: &[&OsString]) -> Result<Status, Failure> {
         println!("{}: cargo {}", long.name, long.call.join(" "));
         // Of the files as they are before, so that a change meanwhile makes the result old.
         let digest = digest(long)?;
-        let variables: Vec<(&str, PathBuf)> =
-            long.variables.iter().map(|(name, value)| (*name, PathBuf::from(value))).collect();
-        let call: Vec<String> = long.call.iter().map(|word| word.to_string()).collect();
-        let (output, is_good) = cargo::output(&call, &variables, &mut |line| println!("  {line}"));
+        let (output, is_good) = long.run(&mut |line| println!("  {line}"));
         let last = output.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
         let row = Row {
             result: if is_good { "passed" } else { "failed" }.to_owned(),

@@ -31,6 +31,8 @@ enum Work {
     Tidy,
     /// The record of the checks that take longer.
     Recorded,
+    /// One of these.
+    Long(&'static check::long::Long),
     /// What the published crates offer, and that they can be published.
     Published,
 }
@@ -85,6 +87,7 @@ pub(crate) fn all(metadata: &Metadata, is_full: bool) -> Vec<Step> {
     if is_full {
         add("linux under load, audited, QEMU 11", Work::Guests(guests::audited_loads));
         add("as others find it", Work::Guests(|_, say| found::found(say)));
+        check::long::fuzzers().for_each(|long| add(long.name, Work::Long(long)));
     }
     add("programs", Work::Guests(guests::programs));
     add("selftests of Linux", Work::Guests(guests::selftests));
@@ -96,6 +99,10 @@ pub(crate) fn run(step: &Step, emulator: &Emulator, say: Say<'_>) -> Outcome {
     match &step.work {
         Work::Tidy => tidy(),
         Work::Recorded => recorded(),
+        Work::Long(long) => match long.run(say) {
+            (_, true) => Outcome::passed(""),
+            (output, false) => Outcome::failed(output),
+        },
         Work::Published => published(say),
         Work::Guests(tests) => tests(emulator, say),
         Work::Code => code(say),
@@ -232,7 +239,9 @@ mod tests {
         let arguments = |name: &str| match &steps.iter().find(|step| step.name == name).expect("the step").work {
             Work::Cargo(calls) => calls.last().expect("a call").join(" "),
             Work::Tests(arguments) => arguments.join(" "),
-            Work::Tidy | Work::Recorded | Work::Published | Work::Code | Work::Guests(_) => String::new(),
+            Work::Tidy | Work::Recorded | Work::Long(_) | Work::Published | Work::Code | Work::Guests(_) => {
+                String::new()
+            }
         };
         let target = "--target aarch64-unknown-none-softfloat";
         let bare = "--package hardware --package kernel";
