@@ -17,6 +17,8 @@ pub enum Level {
     El1,
     /// Hypervisor.
     El2,
+    /// Firmware: no CPU of the machine gets there.
+    El3,
 }
 
 impl Level {
@@ -26,6 +28,7 @@ impl Level {
             Self::El0 => "EL0",
             Self::El1 => "EL1",
             Self::El2 => "EL2",
+            Self::El3 => "EL3",
         }
     }
 }

@@ -204,6 +204,38 @@ fn what_a_level_does_not_have_is_undefined() {
     case(&format!("tlbi vmalle1; msr hcr_el2 0; store 0x40003000 0; dsb ish; tlbi alle1is; {END}"), "V7 0 msr hcr_el2");
 }
 
+/// Registers that the machine does not have: UNDEFINED below their level, and else of no effect.
+#[test]
+fn registers_that_the_machine_does_not_have_have_a_level() {
+    for (register, undefined, defined) in [
+        ("pir_el1", "el0", "el1"),
+        ("pire0_el1", "el0", "el2"),
+        ("TCR2_EL1", "el0", "el1"),
+        ("tcr2_el2", "el1", "el2"),
+        ("pir_el2", "el0", "el2"),
+        ("vsttbr_el2", "el1", "el2"),
+        ("por_el0", "", "el0"),
+        ("ttbr0_el3", "el2", ""),
+        ("tcr_el3", "el1", ""),
+        ("sctlr_el3", "el2", ""),
+        ("scr_el3", "el0", ""),
+    ] {
+        let msr = format!("msr {register} 0x11");
+        for (level, expected) in
+            [(undefined, "V7"), (defined, "clean")].into_iter().filter(|(level, _)| !level.is_empty())
+        {
+            case(&format!("enter {level}; {msr}"), expected);
+        }
+        // What it held before the trace began.
+        case(&format!("{msr}; isb"), "clean");
+    }
+    let read = |lines: &str| Trace::read(&format!("{START}{}", of(0, lines))).map(|trace| trace.notes.len());
+    assert_eq!(read("msr tcr2_el1 0xc0; msr pir_el1 0x11"), Ok(0));
+    assert_eq!(read("msr tcr2_el1 2; msr tcr2_el2 8; msr tcr2_el1 0xa"), Ok(1));
+    let line = read("msr tcr2_el1 0x20").expect_err("128-bit descriptors").what;
+    assert!(line.contains("D128 in tcr2_el1"), "{line}");
+}
+
 /// Write access is taken from a guest at stage 2: what both stages made together grants it still.
 #[test]
 fn stage_2_is_revoked_once_stage_1_forgets_too() {

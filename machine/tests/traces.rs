@@ -147,7 +147,7 @@ fn every_verb_is_read() {
     let verbs = "0 load 0x1000, 0x0\n0 store 0x1000 1\n0 store-release 0x1000 2\n0 exchange 0x1000 0x2 0x3 0x2\n\
                  0 dsb ish\n0 DSB OSHLD\n0 dsb st\n0 dsb ishnxs\n0 dmb ishst\n0 isb\n0 isb sy\n0 tlbi vmalle1is\n\
                  0 tlbi vae1is, 0x1\n0 tlbi 0xd5088320 0x1\n0 tlbi rvae1isnxs 0x400000000001\n0 msr TTBR0_EL1 0x0\n\
-                 0 enter el0\n0 enter el1\n0 access fetch 0x0\n0 needs 0x0 0xfff\n0 needs nothing\n\
+                 0 msr Pir_EL1 0x0\n0 enter el0\n0 enter el1\n0 access fetch 0x0\n0 needs 0x0 0xfff\n0 needs nothing\n\
                  0 free frame 0x2000 0x1000\n0 free table 0x1000 0x1000\n0 free asid 0x3\n0 free vmid 4\n\
                  0 revoked 0x0 0xfff rw-/---\n0 revoked 0x0 0xfff rwx/rwx asid 3\n0 revoked 0 1 ---/--- vmid 1\n\
                  0 conflict\n";

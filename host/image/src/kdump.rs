@@ -134,6 +134,9 @@ fn long(bytes: &[u8], at: usize) -> u64 {
     bytes[at..].first_chunk().map_or(0, |long| u64::from_le_bytes(*long))
 }
 
+/// Takes a unit of a bitmap, and the first page that it is about.
+type See<'s> = dyn FnMut(u64, &[u8]) -> Result<(), Error> + 's;
+
 /// A file of a dump.
 struct Part {
     file: Box<dyn Contents>,
@@ -187,12 +190,7 @@ impl Part {
 
     /// Calls `see` with each unit of a bitmap and the first page that it is about, until it fails. Holes of the file are not read: a small
     /// file may have a large bitmap.
-    fn bitmap(
-        &self,
-        start: u64,
-        pages: u64,
-        see: &mut dyn FnMut(u64, &[u8]) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    fn bitmap(&self, start: u64, pages: u64, see: &mut See<'_>) -> Result<(), Error> {
         let mut unit = [0; UNIT];
         let bytes = pages.div_ceil(8);
         let read = |unit: &mut [u8], at| {

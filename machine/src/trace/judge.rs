@@ -147,6 +147,12 @@ impl<'t> Judge<'t> {
                 Ok(())
             }
             Act::Exchange { address, found, .. } => self.load(cpu, address, found, line.number),
+            Act::Unknown { value, level, .. } => {
+                if self.has_begun(cpu) && self.level(cpu) < level {
+                    self.machine.refuse(cpu, None, value, level);
+                }
+                Ok(())
+            }
             Act::FreeAsid(asid) => {
                 let tag = self.tag(cpu);
                 self.machine.reuse_asid(cpu, tag, asid);
@@ -194,11 +200,19 @@ impl<'t> Judge<'t> {
     fn needed_level(&self, cpu: u8, event: &Event) -> Option<Level> {
         let is_of_el2 = match event {
             Event::Tlbi { opcode, .. } => opcode.fields().0 == 4,
-            Event::Write { register, .. } if self.begun >> cpu & 1 == 1 => register.is_of_el2(),
+            Event::Write { register, .. } if self.has_begun(cpu) => register.is_of_el2(),
             _ => return None,
         };
         let needed = if is_of_el2 { Level::El2 } else { Level::El1 };
-        (self.machine.cpus()[usize::from(cpu)].level() < needed).then_some(needed)
+        (self.level(cpu) < needed).then_some(needed)
+    }
+
+    fn level(&self, cpu: u8) -> Level {
+        self.machine.cpus()[usize::from(cpu)].level()
+    }
+
+    fn has_begun(&self, cpu: u8) -> bool {
+        self.begun >> cpu & 1 == 1
     }
 
     fn note(&mut self, address: u64, value: u64, number: usize) {

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::HEAD;
 use super::names::{self, ACCESSES, LEVELS, REGISTERS, find, number};
 use crate::attributes::Permissions;
-use crate::event::{Event, Owned};
+use crate::event::{Event, Level, Owned};
 use crate::registers::{Ets, Features};
 
 /// Addresses of memory are below this.
@@ -51,6 +51,15 @@ pub enum Act {
         /// Ordered after every earlier store.
         is_release: bool,
     },
+    /// MSR of a register that the machine does not have.
+    Unknown {
+        /// Its name.
+        register: &'static str,
+        /// What is written.
+        value: u64,
+        /// The exception level that it needs.
+        level: Level,
+    },
     /// An ASID of the CPU's current regime and VMID gets another owner.
     FreeAsid(u16),
     /// Nobody may do more than this at these input addresses any more, in the CPU's current regime and VMID.
@@ -76,6 +85,10 @@ pub enum Of {
     /// They are intermediate addresses of this VMID.
     Stage2(u16),
 }
+
+/// TCR2_ELx.D128, and those that change what permits what: PIE, E0POE, POE.
+const TCR2_D128: u64 = 1 << 5;
+pub(super) const TCR2_PERMISSIONS: u64 = 0b1110;
 
 /// Characters of the longest word that a message quotes; those of the format are shorter.
 const LONGEST_WORD: usize = 64;
@@ -241,7 +254,10 @@ fn act(verb: &str, words: &[&str]) -> Result<Act, String> {
         ("isb", [limit]) => Event::Barrier(names::barrier(verb, Some(limit))?),
         ("tlbi", [name]) => Event::Tlbi { opcode: operandless(name)?, operand: 0 },
         ("tlbi", [name, operand]) => Event::Tlbi { opcode: names::opcode(name)?, operand: number(operand)? },
-        ("msr", [register, value]) => Event::Write { register: find(&REGISTERS, register)?, value: number(value)? },
+        ("msr", [register, value]) => match (names::unknown_register(register), number(value)?) {
+            (Some((register, level)), value) => return unknown(register, value, level),
+            (None, value) => Event::Write { register: find(&REGISTERS, register)?, value },
+        },
         ("enter", [level]) => Event::Enter(find(&LEVELS, level)?),
         ("access", [kind, address]) => Event::Access { address: number(address)?, kind: find(&ACCESSES, kind)? },
         ("conflict", []) => Event::ConflictAbort,
@@ -255,6 +271,14 @@ fn act(verb: &str, words: &[&str]) -> Result<Act, String> {
         _ => return Err(expected(verb, words)),
     };
     Ok(Act::Event(event))
+}
+
+/// With 128-bit descriptors the tables that follow would be read wrong.
+fn unknown(register: &'static str, value: u64, level: Level) -> Result<Act, String> {
+    match register.starts_with("tcr2") && value & TCR2_D128 != 0 {
+        true => Err(alloc::format!("`{value:#x}` has D128 in {register}, expected descriptors of 64 bits")),
+        false => Ok(Act::Unknown { register, value, level }),
+    }
 }
 
 /// Without an operand stand only the ALL and VMALL forms.

@@ -194,6 +194,14 @@ impl<'t> Trace<'t> {
                 count => alloc::format!("CPU {cpu}, expected one of the {count} that have a `cpu` line"),
             });
         }
+        if let Act::Unknown { register, value, .. } = act
+            && register.starts_with("tcr2")
+            && value & line::TCR2_PERMISSIONS != 0
+        {
+            let note =
+                "permissions are read from descriptors alone: what registers add to them (PIE, POE) is not known";
+            self.notes.extend((!self.notes.iter().any(|it| it == note)).then(|| String::from(note)));
+        }
         self.lines.push(Line { number, cpu: cpu as u8, act });
         Ok(())
     }

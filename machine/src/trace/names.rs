@@ -27,6 +27,40 @@ pub const REGISTERS: [(&str, Register); 14] = [
     ("hcrx_el2", Register::HcrxEl2),
 ];
 
+/// Registers that the machine does not have, each with the exception level that its MSR needs.
+const UNKNOWN: [(&str, Level); 25] = [
+    ("por_el0", Level::El0),
+    ("amair_el1", Level::El1),
+    ("pir_el1", Level::El1),
+    ("pire0_el1", Level::El1),
+    ("por_el1", Level::El1),
+    ("s2por_el1", Level::El1),
+    ("sctlr2_el1", Level::El1),
+    ("tcr2_el1", Level::El1),
+    ("amair_el2", Level::El2),
+    ("pir_el2", Level::El2),
+    ("pire0_el2", Level::El2),
+    ("por_el2", Level::El2),
+    ("s2pir_el2", Level::El2),
+    ("sctlr2_el2", Level::El2),
+    ("tcr2_el2", Level::El2),
+    ("vstcr_el2", Level::El2),
+    ("vsttbr_el2", Level::El2),
+    ("gpccr_el3", Level::El3),
+    ("gptbr_el3", Level::El3),
+    ("mair_el3", Level::El3),
+    ("pir_el3", Level::El3),
+    ("scr_el3", Level::El3),
+    ("sctlr_el3", Level::El3),
+    ("tcr_el3", Level::El3),
+    ("ttbr0_el3", Level::El3),
+];
+
+/// A register that the machine does not have: its name, and the level that it needs.
+pub(super) fn unknown_register(word: &str) -> Option<(&'static str, Level)> {
+    UNKNOWN.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(word))
+}
+
 /// Exception levels.
 pub(super) const LEVELS: [(&str, Level); 3] = [("el0", Level::El0), ("el1", Level::El1), ("el2", Level::El2)];
 

@@ -18,6 +18,7 @@ impl fmt::Display for Act {
             Self::Exchange { address, expected, value, found, is_release } => {
                 write!(f, "exchange{} {address:#x} {expected:#x} {value:#x} {found:#x}", release(is_release))
             }
+            Self::Unknown { register, value, .. } => write!(f, "msr {register} {value:#x}"),
             Self::FreeAsid(asid) => write!(f, "free asid {asid:#x}"),
             Self::Revoked { first, last, allowed, of } => {
                 write!(f, "revoked {first:#x} {last:#x} {allowed}")?;

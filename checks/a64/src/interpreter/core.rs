@@ -311,6 +311,7 @@ const fn level_bits(level: Level) -> u64 {
         Level::El0 => 0,
         Level::El1 => 4,
         Level::El2 => 8,
+        Level::El3 => 12,
     }
 }
 
