@@ -236,6 +236,35 @@ fn registers_that_the_machine_does_not_have_have_a_level() {
     assert!(line.contains("D128 in tcr2_el1"), "{line}");
 }
 
+/// TCR.T0SZ is changed while walks of that half may be cached (D24.2, TCR_EL1; K1.2.2): even if the same tables say the same.
+#[test]
+fn a_new_size_of_the_input_space_meets_nothing_of_the_old() {
+    let tcr = |t0sz: u64| format!("msr tcr_el1 {:#x}; isb; ", 0x15_3510_3500 | t0sz);
+    let empty = "msr ttbr0_el1 0x1000040040000; isb; tlbi vmalle1; dsb nsh; isb; ";
+    let back = "msr ttbr0_el1 0x1000040000000; isb; ";
+    for t0sz in [17, 24, 25] {
+        case(&tcr(t0sz), &format!("V1 0 msr tcr_el1 {:#x}", 0x15_3510_3500 | t0sz));
+        // A TLBI alone does not help while walks go on in between.
+        case(&format!("tlbi vmalle1; dsb nsh; isb; {}", tcr(t0sz)), "V1");
+        // By a root without an entry, as kernels do for their identity map; but what another root left must go first.
+        case(&format!("{empty}{}{back}", tcr(t0sz)), "clean");
+        case(&format!("msr ttbr0_el1 0x1000040040000; isb; {}{back}", tcr(t0sz)), "V1");
+        // With walks off (EPD0), and what they left gone.
+        let off = |t0sz: u64| format!("msr tcr_el1 {:#x}; isb; ", 0x15_3510_3580 | t0sz);
+        case(&format!("{}tlbi vmalle1; dsb nsh; isb; {}{}", off(16), off(t0sz), tcr(t0sz)), "clean");
+        case(&format!("{}{}{}", off(16), off(t0sz), tcr(t0sz)), "V1");
+        // Another ASID is another matter, and the MMU may be off.
+        case(
+            &format!("msr ttbr0_el1 0x1000040040000; isb; msr ttbr0_el1 0x2000040040000; isb; {}", tcr(t0sz)),
+            "clean",
+        );
+    }
+    // The same size again, the upper half's in which nothing is mapped, and other fields.
+    case(&tcr(16), "clean");
+    case("msr tcr_el1 0x1535113510; isb; ", "clean");
+    case("msr tcr_el1 0x5535103510; isb; ", "clean");
+}
+
 /// Write access is taken from a guest at stage 2: what both stages made together grants it still.
 #[test]
 fn stage_2_is_revoked_once_stage_1_forgets_too() {

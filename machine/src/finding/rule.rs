@@ -61,6 +61,8 @@ pub enum Reason {
     Global,
     /// The Contiguous bit.
     Contiguous,
+    /// TnSZ, which a TLB may keep with what it holds: until that is invalidated, the old size may still be in effect.
+    InputSize,
 }
 
 impl Rule {
@@ -119,6 +121,7 @@ impl fmt::Display for Reason {
             Self::Size => "size",
             Self::Global => "the nG bit: the new one is global",
             Self::Contiguous => "the Contiguous bit",
+            Self::InputSize => "TnSZ, which a TLB may keep: the old size may still be in effect",
         })
     }
 }

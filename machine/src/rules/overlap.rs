@@ -254,7 +254,10 @@ impl Machine {
         if cpus == 0 {
             return None;
         }
-        Some((cpus, compatible(&kept.entry, &new.entry, self.bbm(cpus), &self.may().memory)?))
+        let reason = compatible(&kept.entry, &new.entry, self.bbm(cpus), &self.may().memory);
+        let input_bits = |side: &Side| self.may().space(side.entry.space).space.geometry().input_bits;
+        let is_resized = || (input_bits(new) != input_bits(kept)).then_some(Reason::InputSize);
+        Some((cpus, reason.or_else(is_resized)?))
     }
 
     fn conflict(&self, cpu: u8, new: &Side, kept: &Side, cpus: Cpus, reason: Reason, replaced: Option<u64>) -> Finding {
