@@ -123,3 +123,30 @@ fn a_tree_that_cannot_be_read_says_what_to_do() {
     let is_told = said.contains("it tells of no memory, expected a node /memory") && said.lines().count() == 1;
     assert!(output.status.code() == Some(2) && is_told, "{said}");
 }
+
+/// Memory below, at and above 2^48, in each granule: what lies above needs 52-bit addresses, and only then that is said.
+#[test]
+fn memory_above_48_bits_says_what_it_needs() {
+    const END: u64 = 1 << 48;
+    for (page_size, feature) in [("4k", "LPA2 (FEAT_LPA2)"), ("16k", "LPA2 (FEAT_LPA2)"), ("64k", "LPA (FEAT_LPA)")] {
+        for (end, is_wide) in [(END - 0x1_0000, false), (END, false), (END + 0x1_0000, true), (END << 3, true)] {
+            let banks = format!("{:#x}-{end:#x}", end - 0x100_0000);
+            let output = Command::new(env!("CARGO_BIN_EXE_vellum"))
+                .args(["plan", "--memory", &banks, "--page-size", page_size, "--policy", "largest"])
+                .output()
+                .expect("vellum runs");
+            let said = String::from_utf8_lossy(&output.stderr);
+            let sentence = format!("what lies above 2^48 needs 52-bit addresses: {feature} with ");
+            assert_eq!(output.status.code(), Some(0), "{banks}: {said}");
+            assert_eq!(said.matches(&sentence).count(), usize::from(is_wide), "{page_size}, {banks}: {said}");
+            assert_eq!(said.contains("2^48"), is_wide, "{page_size}, {banks}: {said}");
+        }
+    }
+    // One page of each: the sentence follows the page size.
+    let both = Command::new(env!("CARGO_BIN_EXE_vellum"))
+        .args(["plan", "--memory", "0x1000000000000-0x1000000100000", "--page-size", "4k,64k"])
+        .output()
+        .expect("vellum runs");
+    let said = String::from_utf8_lossy(&both.stderr);
+    assert!(said.contains("FEAT_LPA2) with 4K pages") && said.contains("FEAT_LPA) with 64K pages"), "{said}");
+}
