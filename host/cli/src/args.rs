@@ -179,7 +179,7 @@ pub(crate) struct How {
     /// Only leaves with all of these properties
     #[arg(long, value_enum, value_delimiter = ',')]
     pub(crate) only: Vec<Only>,
-    /// Section markers in the text: Linux's linear map, or a file of `ADDRESS NAME` lines
+    /// Section markers in the text: Linux's linear map and the areas of its vmcoreinfo, or a file of `ADDRESS NAME` lines
     #[arg(long, value_name = "linux|none|FILE")]
     pub(crate) markers: Option<String>,
 }

@@ -50,7 +50,10 @@ impl Machine {
                 self.vmcoreinfo = vmcoreinfo::find_in_memory(&mut *self.memory)?;
             }
             match self.vmcoreinfo.as_ref().map(|info| info.root(&mut *self.memory)) {
-                Some(Ok(root)) => all.roots.push(root),
+                Some(Ok(root)) => {
+                    all.notes.extend(self.vmcoreinfo.as_ref().and_then(VmcoreInfo::kernel));
+                    all.roots.push(root);
+                }
                 Some(Err(why)) => all.notes.push(why),
                 None => {}
             }

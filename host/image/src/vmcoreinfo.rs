@@ -12,6 +12,9 @@ use crate::translate::translate;
 /// The note's name.
 pub(crate) const NOTE_NAME: &str = "VMCOREINFO";
 
+/// Characters of a release that are shown (`__NEW_UTS_LEN`).
+const LONGEST: usize = 64;
+
 /// The lines of the note.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct VmcoreInfo(BTreeMap<String, String>);
@@ -41,6 +44,18 @@ impl VmcoreInfo {
     /// The virtual address of a symbol.
     pub fn symbol(&self, name: &str) -> Option<u64> {
         u64::from_str_radix(self.text(&format!("SYMBOL({name})"))?.trim_start_matches("0x"), 16).ok()
+    }
+
+    /// Which kernel it is, in a few words: its release, and how far KASLR moved it from the addresses of its symbols.
+    pub(crate) fn kernel(&self) -> Option<String> {
+        let moved = self.text("KERNELOFFSET").and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        let moved = match moved.unwrap_or(0) {
+            0 => String::new(),
+            bytes => format!(", {bytes:#x} above the addresses of its vmlinux (KASLR)"),
+        };
+        // What a terminal shows of a text that anybody may have written.
+        let release: String = self.text("OSRELEASE")?.chars().filter(char::is_ascii_graphic).take(LONGEST).collect();
+        Some(format!("Linux {release}{moved}"))
     }
 
     /// The first address of the linear map, and the physical address that it maps.
@@ -145,6 +160,12 @@ mod tests {
         assert_eq!(info.symbol("swapper_pg_dir"), Some(0xffff_8000_09e2_1000));
         assert_eq!(info.number("neg"), Some(u64::MAX));
         assert_eq!(info.linear_map(), Some((0xffff_0000_0000_0000, 0x4000_0000)));
+        assert_eq!(info.kernel().as_deref(), Some("Linux 6.1.0"));
+        let moved = VmcoreInfo::parse(b"OSRELEASE=6.12.5\nKERNELOFFSET=2c0000\n");
+        let expected = "Linux 6.12.5, 0x2c0000 above the addresses of its vmlinux (KASLR)";
+        let hostile = VmcoreInfo::parse(&[b"OSRELEASE=\x1b[2J\x07\xc2\x9b", &[b'6'; 1000][..]].concat());
+        assert_eq!(hostile.kernel(), Some(format!("Linux [2J{}", "6".repeat(61))));
+        assert_eq!((moved.kernel().as_deref(), VmcoreInfo::default().kernel()), (Some(expected), None));
         assert_eq!((info.number("absent"), info.symbol("absent")), (None, None));
     }
 }
