@@ -63,7 +63,8 @@ pub fn rounds() -> u32 {
     std::env::args().nth(1).and_then(|word| word.parse().ok()).unwrap_or(FEW)
 }
 
-/// One line: how many rounds went wrong.
+/// One line: how many rounds went wrong. The program fails if any did.
 pub fn tell_race(what: &str, wrong: u32) {
     println!("{what}: {wrong} wrong");
+    assert_eq!(wrong, 0, "{what}");
 }

@@ -3,12 +3,12 @@
 use core::convert::Infallible;
 use core::ops::{ControlFlow, Range};
 
-use vmsa::{Granule, LeafSize, Level, Meaning};
+use vmsa::{Address, Granule, LeafSize, Level, Meaning};
 
 use crate::change::Refusal;
 use crate::platform::Platform;
 use crate::regime::Regime;
-use crate::view::View;
+use crate::view::{Entry, View};
 
 /// Leaves and tables, by size and level.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -26,18 +26,29 @@ impl Summary {
         view: &View<'_, G, R, P>,
         range: Range<R::Input>,
     ) -> Result<Self, Refusal> {
-        let mut summary = Self::default();
-        summary.tables[place(view.geometry().start())] = 1;
+        let mut summary = Self::root(view.geometry().start());
         let _ = view.for_each::<Infallible>(range, |entry| {
-            let level = entry.lookup.level;
-            match entry.lookup.meaning {
-                Meaning::Table(_) => summary.tables[place(level) + 1] += 1,
-                Meaning::Leaf(_, contiguous) => summary.leaves[place(level)][usize::from(contiguous)] += 1,
-                _ => {}
-            }
+            summary.count(entry);
             ControlFlow::Continue(())
         })?;
         Ok(summary)
+    }
+
+    /// One table, the root, at level `start`: for callers that read a range in parts, and [`count`](Self::count) each entry.
+    pub fn root(start: Level) -> Self {
+        let mut summary = Self::default();
+        summary.tables[place(start)] = 1;
+        summary
+    }
+
+    /// Counts an entry.
+    pub fn count<A: Address>(&mut self, entry: &Entry<A>) {
+        let level = entry.lookup.level;
+        match entry.lookup.meaning {
+            Meaning::Table(_) => self.tables[place(level) + 1] += 1,
+            Meaning::Leaf(_, contiguous) => self.leaves[place(level)][usize::from(contiguous)] += 1,
+            _ => {}
+        }
     }
 
     /// Leaves of one size; a contiguous group counts as one.

@@ -1,5 +1,8 @@
 //! A summary counts each leaf once by its size, and each table by its level.
 
+use core::convert::Infallible;
+use core::ops::ControlFlow;
+
 use crate::common;
 
 use common::{GIB, KERNEL, MIB, change, live_at, map};
@@ -33,6 +36,12 @@ fn every_leaf_and_every_table_is_counted() {
     assert_eq!(sizes.map(|size| all.leaves::<Granule4K>(size)), [5, 1, 0]);
     assert_eq!([Level::L0, Level::L1, Level::L2, Level::L3].map(|level| all.tables_at(level)), [1, 2, 1, 2]);
     assert_eq!((all.tables_at(Level::MINUS_1), all.tables()), (0, 6));
+    let mut in_parts = Summary::root(Level::L0);
+    let read = view.for_each::<Infallible>(view.range(), |entry| {
+        in_parts.count(entry);
+        ControlFlow::Continue(())
+    });
+    assert_eq!((read, in_parts), (Ok(ControlFlow::Continue(())), all));
     let some = Summary::read(&view, VirtAddr::new(0)..VirtAddr::new(2 * MIB)).unwrap();
     assert_eq!((some.leaves::<Granule4K>(LeafSize::PAGE), some.tables()), (3, 4));
     let beyond = Summary::read(&view, VirtAddr::new(0)..VirtAddr::new(1 << 49));

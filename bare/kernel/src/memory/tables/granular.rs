@@ -17,7 +17,7 @@ use crate::memory::reach::Reach;
 use crate::memory::readers;
 
 /// Entries that are read while an editor may wait for the end of it.
-const ENTRIES_AT_ONCE: i32 = 256;
+const ENTRIES_AT_ONCE: i32 = 64;
 
 /// A page table but for its granule, as plain values.
 #[derive(Clone, Copy)]
@@ -181,7 +181,9 @@ impl<G: Granule + Send + Sync> Operations for Granular<G> {
     }
 
     fn summary(&self, table: &Parts, range: Range<VirtAddr>) -> Result<Summary, Refusal> {
-        readers::read(|| Summary::read(&view::<G>(table), range))
+        let mut summary = Summary::root(geometry::<G>(table).start());
+        self.for_each(table, range, &mut |entry| summary.count(entry))?;
+        Ok(summary)
     }
 
     fn leaves(&self, summary: &Summary, size: LeafSize) -> usize {
@@ -194,13 +196,14 @@ impl<G: Granule + Send + Sync> Operations for Granular<G> {
         range: Range<VirtAddr>,
         sink: &mut dyn FnMut(&Entry<VirtAddr>),
     ) -> Result<(), Refusal> {
-        let (view, mut at) = (view::<G>(table), range.start);
+        let (view, first) = (view::<G>(table), range.start);
+        let mut at = first;
         loop {
             let mut left = ENTRIES_AT_ONCE;
             let end = readers::read(|| {
                 view.for_each(at..range.end, |entry| {
-                    // Tables that lead to where this part begins have been told.
-                    if entry.input >= at {
+                    // Tables that lead to where a later part begins have been told.
+                    if entry.input >= at || at == first {
                         sink(entry);
                     }
                     left -= 1;

@@ -57,7 +57,7 @@ pub(super) fn all() -> Vec<Boot> {
     let scripts = every.map(|(script, (size, cpus, level))| boot(script, size, *cpus, *level));
     scripts
         .chain(["4k", "16k"].map(atomics))
-        .chain(MASKED.into_iter().flat_map(|row| ["4k", "16k", "64k"].map(|size| masked(row, size))))
+        .chain(MASKED.into_iter().flat_map(|(program, sizes)| sizes.iter().map(move |size| masked(program, size))))
         .chain(HOSTILE.map(attacked))
         .chain(CHECKED.map(checked))
         .chain([boot(&SCRIPTS[3], "4k", 8, 1)])
@@ -73,6 +73,7 @@ pub(super) fn all() -> Vec<Boot> {
                 ),
         )
         .chain([above_the_monitor(), with_conflicts(), own(VECTORS, ("4k", 2, 1)), own(VECTORS, ("64k", 1, 2))])
+        .chain([("4k", 4, 1), ("16k", 4, 2), ("64k", 2, 1)].map(|setting| own(("racing_files", &[]), setting)))
         .chain(OWN.into_iter().flat_map(|program| SETTINGS.map(|setting| own(program, setting))))
         .collect()
 }
@@ -237,18 +238,33 @@ fn own((name, prints): (&'static str, &'static [Words]), (size, cpus, level): (&
     Boot { options: boot.options.replace("busybox sh -c \"\"", name), ..boot }
 }
 
-/// A program that has as much come at once as it may, and the most instructions with interrupts masked: twice what is measured, so that
-/// work which grows with a program's numbers is seen, and a compiler's choices are not.
-const MASKED: [(&str, u64); 3] = [("intervals", 20_000), ("chains", 20_000), ("crowds 1000", 20_000)];
+/// Programs that have as much come at once as they may, or call whatever there is, and the page sizes that they have.
+const MASKED: [(&str, &[&str]); 10] = [
+    ("intervals", &ALL_SIZES),
+    ("chains", &ALL_SIZES),
+    ("crowds 1000", &ALL_SIZES),
+    ("modelled 1 300", &ALL_SIZES),
+    ("hostile 400 42", &ALL_SIZES),
+    ("busybox sh -c \"ls /proc; cat /proc/meminfo; seq 1 5000 | sort -rn | sed -n 2p\"", &ALL_SIZES),
+    ("racing_files", &ALL_SIZES),
+    ("racing_names", &["4k"]),
+    ("racing_pipes", &["16k"]),
+    ("racing_processes", &["64k"]),
+];
+const ALL_SIZES: [&str; 3] = ["4k", "16k", "64k"];
 
-fn masked((program, instructions): (&'static str, u64), size: &'static str) -> Boot {
+/// The most instructions with interrupts masked: more than twice what is measured, so that work which grows with a program's numbers is seen,
+/// and a compiler's choices are not.
+const MASKED_AT_MOST: u64 = 20_000;
+
+fn masked(program: &str, size: &'static str) -> Boot {
     let plain = plain(size, 1, 1, "1G");
     Boot {
         name: format!("{}, masked, init {program}", plain.name),
         options: format!(
             "--page-size {size} --cpus 1 --memory 1G --icount --append vellum.measure=masked --init '{program}'"
         ),
-        expect: [&plain.expect[..], &[MaskedAtMost { instructions }]].concat(),
+        expect: [&plain.expect[..], &[MaskedAtMost { instructions: MASKED_AT_MOST }]].concat(),
         ..plain
     }
 }
