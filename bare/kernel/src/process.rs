@@ -24,6 +24,7 @@ mod life;
 pub(crate) mod numbers;
 pub(crate) mod ownership;
 mod pressure;
+pub(crate) mod queued;
 pub(crate) mod resources;
 pub(crate) mod rseq;
 pub(crate) mod run;

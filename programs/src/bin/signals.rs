@@ -3,7 +3,8 @@
 use libc::*;
 use programs::child::{NOBODY, ended, signal_name, wait};
 use programs::machine::{SEEN, dispose, exit, fork, handle, sender, skip_instruction, syndrome};
-use programs::{call, child, in_child, page, peek, tell};
+use programs::proc::asleep;
+use programs::{Answer, call, child, in_child, page, peek, tell};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How deep handlers are in each other, and the deepest.
@@ -285,6 +286,51 @@ fn kernels_half() {
     dispose(SIGSEGV, SIG_DFL).expect("usual");
 }
 
+/// Sends itself a signal as `sigqueue` does.
+fn queue(signal: i32) -> Answer {
+    let mut info = [0i32; 32];
+    (info[0], info[2]) = (signal, -1);
+    call(SYS_rt_sigqueueinfo, &[std::process::id().into(), signal as u64, info.as_ptr() as u64])
+}
+
+/// RLIMIT_SIGPENDING counts what waits for all processes of a real user, and their timers.
+fn of_a_user() {
+    mask(SIG_BLOCK, bit(40) | bit(SIGUSR2));
+    let limit =
+        |most: u64| call(SYS_setrlimit, &[RLIMIT_SIGPENDING as u64, [most, 5].as_ptr() as u64]).expect("a limit");
+    let tell_all = |what: &str| {
+        let told = (0..9).take_while(|_| queue(40).is_ok()).count();
+        let text = std::fs::read_to_string("/proc/self/status").expect("status");
+        println!("{what}: {told} more, {:?}", text.lines().find(|line| line.starts_with("SigQ")));
+    };
+    limit(5);
+    let mut made = 0u64;
+    tell("a timer", call(SYS_timer_create, &[1, 0, &raw mut made as u64]));
+    let other = fork().unwrap_or_else(|| {
+        (0..2).for_each(|_| _ = queue(40).expect("room"));
+        call(SYS_rt_sigsuspend, &[[!0u64].as_ptr() as u64, 8]).ok();
+        exit(0)
+    });
+    asleep(&other.to_string());
+    tell_all("beside a timer and a child that has two");
+    tell("one more that does not queue", queue(SIGUSR2));
+    tell("one that is ignored", dispose(41, SIG_IGN).and_then(|_| queue(41)));
+    tell("a timer", call(SYS_timer_create, &[1, 0, &raw mut made as u64]));
+    in_child("another user", || {
+        tell("who", call(SYS_setresuid, &[1000, 0, 0]));
+        tell_all("another user");
+    });
+    in_child("another to files alone", || {
+        tell("who", call(SYS_setresuid, &[0, 1000, 0]));
+        tell_all("another to files alone");
+    });
+    call(SYS_kill, &[other as u64, SIGKILL as u64]).expect("it is sent");
+    wait(other);
+    tell_all("once the child is gone");
+    limit(0);
+    tell("a timer is not there", call(SYS_timer_create, &[1, 0, &raw mut made as u64]));
+}
+
 /// Signals from 34 on wait one by one.
 fn queues() {
     extern "C" fn value(signal: i32, info: &siginfo_t, _: *mut c_void) {
@@ -295,15 +341,13 @@ fn queues() {
         let few = [6u64, 6];
         tell("a limit", call(SYS_prlimit64, &[0, RLIMIT_SIGPENDING as u64, few.as_ptr() as u64, 0]));
         for signal in [40, 41, 40, SIGUSR2, 40, 40] {
-            let mut info = [0i32; 32];
-            (info[0], info[2]) = (signal, -1);
-            let own = u64::from(std::process::id());
-            tell("queue", call(SYS_rt_sigqueueinfo, &[own, signal as u64, info.as_ptr() as u64]));
+            tell("queue", queue(signal));
         }
         tell("of a thread", call(SYS_tkill, &[call(SYS_gettid, &[]).expect("a number"), 40]));
         tell("by kill", call(SYS_kill, &[std::process::id().into(), 40]));
         exit(0);
     });
+    in_child("of a user", of_a_user);
     mask(SIG_BLOCK, bit(40) | bit(41));
     for signal in [40, 41] {
         handle(signal, value, 0).expect("a handler");

@@ -61,6 +61,7 @@ table! {
     WAITERS: spin, "Waiters";
     QUEUE: spin, "queue::QUEUE";
     ACTIONS: spin, "Process::actions";
+    QUEUED: spin, "queued::COUNTS";
     ASIDS: spin, "space::ASIDS";
     SLOTS: spin, "stacks::SLOTS";
     TAKEN: spin, "vmalloc::TAKEN";

@@ -8,6 +8,7 @@
 
 use kerncore::countdown::Countdown;
 
+use super::queued::Charge;
 use super::signals::{Info, SI_TIMER, Signal};
 use super::{numbers, table};
 use crate::clock::{self, monotonic_nanoseconds, real_nanoseconds};
@@ -76,8 +77,10 @@ const LEAST_PERIOD: u64 = 100_000;
 /// When an armed alarm is due: by CLOCK_MONOTONIC, or by the clock of what somebody has run.
 pub(super) type Armed = (Option<Clock>, u64);
 
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 pub(super) struct Alarm {
+    /// What one that a process has made counts for.
+    _charge: Option<Charge>,
     pub(super) notice: Notice,
     pub(super) clock: Clock,
     countdown: Countdown,
@@ -95,8 +98,8 @@ pub(super) struct Alarm {
 
 impl Alarm {
     /// One that is not armed.
-    pub(super) fn new(clock: Clock, notice: Notice) -> Self {
-        Self { clock, notice, ..Self::default() }
+    pub(super) fn new(clock: Clock, notice: Notice, charge: Option<Charge>) -> Self {
+        Self { clock, notice, _charge: charge, ..Self::default() }
     }
 
     fn now(&self) -> u64 {
@@ -134,17 +137,18 @@ impl Alarm {
         self.armed.is_some() && self.now() >= self.countdown.due
     }
 
-    pub(super) fn left(mut self, name: Name) -> Setting {
-        let period = self.countdown.period;
+    pub(super) fn left(&self, name: Name) -> Setting {
+        let mut countdown = self.countdown;
+        let period = countdown.period;
         let tells = self.notice.signal.is_some();
         if tells && self.armed.is_none() && (period == 0 || name == Name::REAL) {
             return Setting { first: 0, period };
         }
         if self.armed.is_none() {
-            self.forward();
+            countdown.forward(self.now());
         }
         // An armed one that is due has not come yet; 0 would say that there is none.
-        Setting { first: self.countdown.due.saturating_sub(self.now()).max(tells.into()), period }
+        Setting { first: countdown.due.saturating_sub(self.now()).max(tells.into()), period }
     }
 
     pub(super) fn set(&mut self, setting: Setting, is_absolute: bool) {

@@ -17,6 +17,7 @@ use userspace::Map;
 
 use super::alarm::{Alarm, Armed};
 pub(crate) use super::alarm::{Clock, Name, Notice, Setting};
+use super::queued::Charge;
 use super::signals::{Info, Pending, SIGALRM, SIGPROF, SIGVTALRM, Signal};
 use super::table::Process;
 use super::{sending, table};
@@ -37,11 +38,9 @@ struct Alarms {
     all: Map<Key, Alarm>,
     /// Those that are armed: by CLOCK_MONOTONIC, then by the clocks of what has run.
     order: Vec<(Armed, Key)>,
-    /// How many of all were made.
-    made: u64,
 }
 
-static ALARMS: OpenLock<Alarms> = OpenLock::new(order::ALARMS, Alarms { all: Map::new(), order: Vec::new(), made: 0 });
+static ALARMS: OpenLock<Alarms> = OpenLock::new(order::ALARMS, Alarms { all: Map::new(), order: Vec::new() });
 /// Some are armed whose time is what somebody has run. Written under the lock.
 static HAS_RUNNING: AtomicBool = AtomicBool::new(false);
 
@@ -60,10 +59,10 @@ impl Alarms {
 
     fn remove(&mut self, key: Key) -> bool {
         let found = self.all.remove(&key);
-        if let Some(armed) = found.and_then(|alarm| alarm.armed) {
+        if let Some(armed) = found.as_ref().and_then(|alarm| alarm.armed) {
             self.leave_order((armed, key));
         }
-        if let (Some(alarm), Name::Made(_)) = (found, key.1)
+        if let (Some(alarm), Name::Made(_)) = (&found, key.1)
             && alarm.notice.signal.is_some()
         {
             // Its signal needs no room any more.
@@ -72,7 +71,6 @@ impl Alarms {
         if self.all.is_empty() {
             self.order = Vec::new();
         }
-        self.made -= u64::from(found.is_some() && matches!(key.1, Name::Made(_)));
         found.is_some()
     }
 
@@ -125,22 +123,15 @@ fn with<T>(body: impl FnOnce(&mut Alarms) -> T) -> T {
     })
 }
 
-/// How many were made by all processes, and are there.
-pub(crate) fn made() -> u64 {
-    ALARMS.with(|alarms| alarms.made)
-}
-
 /// Makes an alarm that is not armed.
-pub(crate) fn make(process: i32, number: i32, clock: Clock, notice: Notice) -> Result<(), NoMemory> {
+pub(crate) fn make(key: (i32, i32), clock: Clock, notice: Notice, charge: Charge) -> Result<(), NoMemory> {
+    let (process, number) = key;
     if notice.signal.is_some() {
         // To tell of it takes no memory then.
         with_target(process, notice, |pending| pending.reserve_timer()).unwrap_or(Ok(()))?;
     }
-    let made = with(|alarms| {
-        alarms.add((process, Name::Made(number)), Alarm::new(clock, notice))?;
-        alarms.made += 1;
-        Ok(())
-    });
+    let alarm = Alarm::new(clock, notice, Some(charge));
+    let made = with(|alarms| alarms.add((process, Name::Made(number)), alarm));
     if made.is_err() && notice.signal.is_some() {
         with_target(process, notice, |pending| pending.release_timer());
     }
@@ -183,7 +174,7 @@ pub(crate) fn set(process: i32, name: Name, setting: Setting, is_absolute: bool)
             };
             let notice = Notice { signal: Some(signal), ..Notice::default() };
             if !alarms.all.contains_key(&key) {
-                alarms.add(key, Alarm::new(clock, notice))?;
+                alarms.add(key, Alarm::new(clock, notice, None))?;
             }
         }
         let changed = alarms.change(key, |alarm| {
@@ -288,7 +279,7 @@ fn tell(process: i32, notice: Notice, info: Info) {
         None => process.send(signal, info),
         Some(number) => {
             if let Some(thread) = process.thread(number) {
-                sending::send_to(&thread, signal, info);
+                let _ = sending::send_to(&thread, signal, info);
             }
         }
     }

@@ -3,7 +3,7 @@
 
 use core::fmt;
 
-use super::{alarms, calls, end, futex, numbers, ownership, stacks, table};
+use super::{alarms, calls, end, futex, numbers, ownership, queued, stacks, table};
 use crate::files::tree;
 use crate::memory::frames::{self, Frame};
 use crate::memory::ledger::Ledger;
@@ -77,6 +77,7 @@ fn check_memory(before: &Ledger) -> bool {
     ownership::forget();
     table::forget_empty();
     numbers::forget_empty();
+    queued::forget_empty();
     frames::forget_zeros();
     let (modules, of_files) = (modules::unload_all(), tree::clear());
     linear_map::get().heal_all();

@@ -2,29 +2,54 @@
 
 use crate::fallible::Arc;
 
-use super::errno::{EAGAIN, Errno};
+use super::errno::Errno;
+use super::queued::Charge;
 use super::signals::{Info, Pending, SIGKILL, Signal};
 use super::table::{INIT, Process, wake};
+use super::task::Task;
 use super::{resources, stops};
 use crate::threads::thread::Thread;
 
+/// Has a signal wait for a process, or for a thread of it. EAGAIN where one that queues has no room by RLIMIT_SIGPENDING or memory.
+fn add(process: &Process, pending: &Pending, signal: Signal, info: Info) -> Result<(), Errno> {
+    // What the kernel and `kill` say of one that does not queue is known whatever the limit is.
+    let is_limited = signal.queues() || info.code < 0;
+    let most = if is_limited { process.limits.with(|limits| limits.0[resources::SIGNALS][0]) } else { u64::MAX };
+    // A timer has the charge of its signal.
+    let charge = if info.timer.is_some() { None } else { Charge::new(process, most) };
+    pending.add(signal, info, charge)
+}
+
+impl Task {
+    /// Has a signal that its own call or fault causes wait for it.
+    pub(crate) fn cause(&self, signal: Signal, info: Info) {
+        let _ = add(&self.process, &self.pending, signal, info);
+    }
+}
+
 impl Process {
-    /// Sends it a signal.
+    /// Sends it a signal of which nothing can be refused, or that nobody asks for again.
     pub(crate) fn send(&self, signal: Signal, info: Info) {
+        let _ = self.try_send(signal, info);
+    }
+
+    /// Sends it a signal, if it has room for that.
+    pub(crate) fn try_send(&self, signal: Signal, info: Info) -> Result<(), Errno> {
         // It ends by the first SIGKILL, for which its threads are awake, however many.
         if self.is_ending() || self.pending.set() & SIGKILL.bit() != 0 {
-            return;
+            return Ok(());
         }
         // What is masked may be waited for, or get a handler before it is taken.
         let is_masked = self.first_thread().is_some_and(|thread| thread.task().mask() & signal.bit() != 0);
         if stops::when_sent(self, signal, is_masked) {
-            return;
+            return Ok(());
         }
         if !is_masked && self.drops(signal) {
-            return;
+            return Ok(());
         }
-        self.pending.add(signal, info);
+        add(self, &self.pending, signal, info)?;
         wake(self.threads());
+        Ok(())
     }
 }
 
@@ -34,30 +59,18 @@ impl Process {
         let action = self.actions.with(|actions| actions[signal.index()]);
         action.is_ignored(signal) || self.number == INIT && !action.is_handled()
     }
-
-    /// Signals that wait for it and its threads.
-    pub(crate) fn queued(&self) -> u64 {
-        let of_threads = self.threads().map(|thread| thread.task().pending.count()).sum::<usize>();
-        (self.pending.count() + of_threads) as u64
-    }
-
-    /// Refuses one more of the signals that queue where RLIMIT_SIGPENDING or memory has no room; what `kill` sends needs none.
-    pub(crate) fn check_queue(&self, pending: &Pending, signal: Signal, code: i32) -> Result<(), Errno> {
-        let most = self.limits.with(|limits| limits.0[resources::SIGNALS][0]);
-        let has_room = || self.queued() < most && pending.has_room();
-        if signal.queues() && code != 0 && !has_room() { Err(EAGAIN) } else { Ok(()) }
-    }
 }
 
-/// Sends one thread a signal.
-pub(crate) fn send_to(thread: &Arc<Thread>, signal: Signal, info: Info) {
+/// Sends one thread a signal, if it has room for that.
+pub(crate) fn send_to(thread: &Arc<Thread>, signal: Signal, info: Info) -> Result<(), Errno> {
     let task = thread.task();
     let is_masked = task.mask() & signal.bit() != 0;
     if stops::when_sent(&task.process, signal, is_masked) {
-        return;
+        return Ok(());
     }
     if is_masked || !task.process.drops(signal) {
-        task.pending.add(signal, info);
+        add(&task.process, &task.pending, signal, info)?;
         wake([thread.clone()].into_iter());
     }
+    Ok(())
 }

@@ -112,7 +112,7 @@ pub(super) fn force(thread: &Thread, signal: Signal, code: i32, address: u64) {
     });
     let address = if is_exposed { address } else { user::without_tag(address) };
     task.set_mask(task.mask() & !signal.bit());
-    task.pending.add(signal, Info { code, words: [address, 0], timer: None });
+    task.cause(signal, Info { code, words: [address, 0], timer: None });
 }
 
 /// Has frames of signals tell of a fault from now on.

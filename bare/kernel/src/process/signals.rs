@@ -5,7 +5,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use kerncore::stops::News;
 
-use super::errno::{EINVAL, ENOMEM, EPERM, Errno};
+use super::errno::{EAGAIN, EINVAL, ENOMEM, EPERM, Errno};
+use super::queued::Charge;
 use crate::fallible::NoMemory;
 use crate::locks::{OpenLock, order};
 
@@ -193,7 +194,7 @@ pub(crate) struct Pending {
 
 /// What is known of signals that wait, as they came.
 struct Queue {
-    infos: VecDeque<(Signal, Info)>,
+    infos: VecDeque<(Signal, Info, Option<Charge>)>,
     /// Timers that tell by a signal here: the queue has room for one of each beside what others have sent.
     timers: usize,
 }
@@ -205,7 +206,7 @@ impl Queue {
     }
 
     fn holds(&self, signal: Signal) -> bool {
-        self.infos.iter().any(|(one, _)| *one == signal)
+        self.infos.iter().any(|(one, ..)| *one == signal)
     }
 
     fn settle(&mut self) {
@@ -228,28 +229,30 @@ impl Pending {
     }
 
     /// Adds one. A second of the same is the first, but of real-time signals, which queue, and of timers, each of which has one. Without
-    /// memory it waits all the same, and nothing is known of it but its number.
-    pub(crate) fn add(&self, signal: Signal, info: Info) {
+    /// memory, or a charge, it waits all the same, and nothing is known of it but its number: unless it queues, and is not of `kill`.
+    pub(super) fn add(&self, signal: Signal, info: Info, charge: Option<Charge>) -> Result<(), Errno> {
         self.queue.with(|queue| {
             let is_first = self.set() & signal.bit() == 0;
             let is_timers = info.timer.is_some();
-            let is_of_it = |(_, one): &&mut (Signal, Info)| one.timer.is_some() && one.words[0] == info.words[0];
+            let is_of_it = |(_, one, _): &&mut (Signal, Info, Option<Charge>)| {
+                one.timer.is_some() && one.words[0] == info.words[0]
+            };
             let known = if is_timers { queue.infos.iter_mut().find(is_of_it) } else { None };
-            if let Some((_, told)) = known {
+            if let Some((_, told, _)) = known {
                 *told = info;
-            } else if is_timers || (is_first || signal.queues()) && queue.infos.len() < MOST_QUEUED {
+            } else if is_timers || is_first || signal.queues() {
                 // A timer's has room: see `reserve_timer`. The comparison leaves the compiler no way to a queue that grows.
-                if (is_timers || queue.reserve().is_ok()) && queue.infos.len() < queue.infos.capacity() {
-                    queue.infos.push_back((signal, info));
+                let may = |queue: &mut Queue| queue.infos.len() < MOST_QUEUED && queue.reserve().is_ok();
+                let has_room = is_timers || charge.is_some() && may(queue);
+                if has_room && queue.infos.len() < queue.infos.capacity() {
+                    queue.infos.push_back((signal, info, charge));
+                } else if signal.queues() && info.code != 0 {
+                    return Err(EAGAIN);
                 }
             }
             self.set.fetch_or(signal.bit(), Ordering::Release);
-        });
-    }
-
-    /// Whether there is memory for one more.
-    pub(crate) fn has_room(&self) -> bool {
-        self.queue.with(|queue| queue.infos.len() < MOST_QUEUED && queue.reserve().is_ok())
+            Ok(())
+        })
     }
 
     /// A timer tells by a signal here from now on, which takes no memory then.
@@ -269,11 +272,6 @@ impl Pending {
         });
     }
 
-    /// How many wait.
-    pub(crate) fn count(&self) -> usize {
-        self.queue.with(|queue| queue.infos.len())
-    }
-
     /// Takes one of `set`, those of faults first.
     pub(crate) fn take(&self, set: u64) -> Option<(Signal, Info)> {
         const FAULTS: u64 = SIGSEGV.bit() | SIGBUS.bit() | SIGILL.bit() | SIGTRAP.bit() | SIGFPE.bit() | SIGSYS.bit();
@@ -291,14 +289,19 @@ impl Pending {
             if self.set() & signal.bit() == 0 {
                 return None;
             }
-            let place = queue.infos.iter().position(|(one, _)| *one == signal);
+            let place = queue.infos.iter().position(|(one, ..)| *one == signal);
             let found = place.and_then(|place| queue.infos.remove(place));
             if !queue.holds(signal) {
                 self.set.fetch_and(!signal.bit(), Ordering::AcqRel);
             }
             queue.settle();
-            Some((signal, found.map_or_else(Info::default, |(_, info)| info)))
+            Some((signal, found.map_or_else(Info::default, |(_, info, _)| info)))
         })
+    }
+
+    /// Forgets all, which count for their user no longer.
+    pub(super) fn clear(&self) {
+        self.retain(&|_, _| false);
     }
 
     /// Forgets some.
@@ -307,8 +310,8 @@ impl Pending {
             let unknown = (0..SIGNALS as u8).map(|index| Signal(index + 1));
             let unknown = unknown.filter(|signal| self.set() & signal.bit() != 0 && !queue.holds(*signal));
             let unknown = unknown.filter(|signal| stays(*signal, &Info::default())).fold(0, |all, one| all | one.bit());
-            queue.infos.retain(|(signal, info)| stays(*signal, info));
-            let known = queue.infos.iter().fold(0, |all, (signal, _)| all | signal.bit());
+            queue.infos.retain(|(signal, info, _)| stays(*signal, info));
+            let known = queue.infos.iter().fold(0, |all, (signal, ..)| all | signal.bit());
             self.set.fetch_and(known | unknown, Ordering::AcqRel);
             queue.settle();
         });

@@ -14,6 +14,7 @@ use crate::files::settings;
 use crate::files::text::Text;
 use crate::memory::{frames, pages};
 use crate::process::calls::identity;
+use crate::process::queued;
 use crate::process::resources::{self, INFINITE};
 use crate::process::table::{self, Process};
 use crate::process::wishes::ALL_CAPABILITIES;
@@ -267,7 +268,7 @@ fn status_of_signals(text: &mut Text, process: &Process, thread: Option<&Arc<Thr
         }
     });
     let most = process.limits.with(|limits| limits.0[resources::SIGNALS][0]);
-    line!(text, "SigQ:\t{}/{most}", process.queued());
+    line!(text, "SigQ:\t{}/{most}", queued::count(process.users.with(|users| users.user.real)));
     let rows = [
         ("SigPnd", own),
         ("ShdPnd", process.pending.set()),

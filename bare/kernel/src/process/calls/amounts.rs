@@ -29,6 +29,6 @@ pub(super) fn check_file_limit(call: &Call, bytes: u64) -> Result<u64, Errno> {
     if bytes <= limit {
         return Ok(limit);
     }
-    call.thread.task().pending.add(SIGXFSZ, Info::of(0, call.process().number));
+    call.thread.task().cause(SIGXFSZ, Info::of(0, call.process().number));
     Err(EFBIG)
 }

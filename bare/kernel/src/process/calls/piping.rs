@@ -130,7 +130,7 @@ pub(super) fn put(call: &Call, pipe: &Pipe, from: &[u8]) -> Answer {
         Some(Some(0)) => Err(ENOMEM),
         Some(Some(put)) => Ok(put as u64),
         Some(None) => {
-            call.thread.task().pending.add(SIGPIPE, Info::of(0, call.process().number));
+            call.thread.task().cause(SIGPIPE, Info::of(0, call.process().number));
             Err(EPIPE)
         }
     }

@@ -84,9 +84,7 @@ fn send_to_thread(call: &Call, number: i32, which: i32, process: Option<i32>, in
     }
     let Some(signal) = signal else { return Ok(0) };
     let info = info.unwrap_or(Info::of(SI_TKILL, call.process().number));
-    thread.task().process.check_queue(&thread.task().pending, signal, info.code)?;
-    sending::send_to(&thread, signal, info);
-    Ok(0)
+    sending::send_to(&thread, signal, info).map(|()| 0)
 }
 
 /// What a program says of a signal that it sends; what the kernel alone says is for itself.
@@ -104,8 +102,7 @@ fn rt_sigqueueinfo(call: &mut Call, number: i32, which: i32, from: u64) -> Answe
     let signal = signal(which)?;
     let process = table::find(number)?;
     if let Some(signal) = signal {
-        process.check_queue(&process.pending, signal, info.code)?;
-        process.send(signal, info);
+        process.try_send(signal, info)?;
     }
     Ok(0)
 }

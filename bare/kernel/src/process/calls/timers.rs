@@ -8,6 +8,7 @@ use crate::clock::SECOND;
 use crate::process::alarms::{self, Clock, Name, Notice, Setting};
 use crate::process::copies;
 use crate::process::errno::*;
+use crate::process::queued::Charge;
 use crate::process::resources::SIGNALS;
 use crate::process::signals::{SIGALRM, Signal};
 
@@ -80,9 +81,7 @@ fn timer_create(call: &mut Call, clock: i32, event: u64, to: u64) -> Answer {
     let event = if event == 0 { None } else { Some(copies::read_words(event)?) };
     let clock = self::clock(call, clock)?;
     let process = call.process();
-    if alarms::made() >= process.limits.with(|limits| limits.0[SIGNALS][0]) {
-        return Err(EAGAIN);
-    }
+    let charge = Charge::new(process, process.limits.with(|limits| limits.0[SIGNALS][0])).ok_or(EAGAIN)?;
     // What is refused from here on has had its number.
     let number = process.next_alarm.fetch_add(1, Ordering::Relaxed) & i32::MAX;
     let notice = match event {
@@ -90,7 +89,7 @@ fn timer_create(call: &mut Call, clock: i32, event: u64, to: u64) -> Answer {
         None => Notice { signal: Some(SIGALRM), thread: None, value: number as u64 },
     };
     copies::write_half(to, number as u32)?;
-    alarms::make(process.number, number, clock, notice).map_err(|_| EAGAIN)?;
+    alarms::make((process.number, number), clock, notice, charge).map_err(|_| EAGAIN)?;
     Ok(0)
 }
 
