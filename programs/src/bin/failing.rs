@@ -37,6 +37,16 @@ fn undo(number: c_long, arguments: &[u64]) -> Answer {
     })
 }
 
+/// Makes a name in the tree, and takes it back. Memory for the name is asked for last: without it the tree is full.
+fn makes(what: &str, number: c_long, arguments: &[u64], [name, flags]: [u64; 2]) {
+    let mut last = Errno(ENOSPC);
+    every(what, || {
+        call(number, arguments).inspect_err(|error| last = *error)?;
+        undo(SYS_unlinkat, &[HERE, name, flags])
+    });
+    println!("{what}, the last: {last}");
+}
+
 fn path(text: &'static std::ffi::CStr) -> u64 {
     text.as_ptr() as u64
 }
@@ -71,19 +81,14 @@ fn main() {
 fn names() {
     let (file, other, folder, link) =
         (path(c"failing.file"), path(c"failing.other"), path(c"failing.d"), path(c"failing.l"));
-    every("mkdir", || {
-        call(SYS_mkdirat, &[HERE, folder, 0o700])?;
-        undo(SYS_unlinkat, &[HERE, folder, AT_REMOVEDIR as u64])
-    });
+    makes("mkdir", SYS_mkdirat, &[HERE, folder, 0o700], [folder, AT_REMOVEDIR as u64]);
+    makes("mknod", SYS_mknodat, &[HERE, file, S_IFREG as u64 | 0o600, 0], [file, 0]);
     every("open", || {
         let number = open(file, O_CREAT | O_RDWR)?;
         close(number)?;
         undo(SYS_unlinkat, &[HERE, file, 0])
     });
-    every("symlink", || {
-        call(SYS_symlinkat, &[path(c"failing.to"), HERE, link])?;
-        undo(SYS_unlinkat, &[HERE, link, 0])
-    });
+    makes("symlink", SYS_symlinkat, &[path(c"failing.to"), HERE, link], [link, 0]);
     close(open(file, O_CREAT | O_RDWR).expect("a file")).expect("it closes");
     every("rename", || {
         call(SYS_renameat2, &[HERE, file, HERE, other, 0])?;
@@ -104,10 +109,7 @@ fn names() {
         let mut room = [0u8; 4096];
         call(SYS_getcwd, &[room.as_mut_ptr() as u64, room.len() as u64])
     });
-    every("unlink", || {
-        call(SYS_linkat, &[HERE, file, HERE, other, 0])?;
-        undo(SYS_unlinkat, &[HERE, other, 0])
-    });
+    makes("link", SYS_linkat, &[HERE, file, HERE, other, 0], [other, 0]);
     call(SYS_unlinkat, &[HERE, file, 0]).expect("it was there");
 }
 

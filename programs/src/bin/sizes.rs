@@ -12,6 +12,7 @@ fn main() {
     in_child("lists", || lists(base));
     in_child("locks", || locks(base));
     in_child("times", || times(base));
+    in_child("limits", || limits(base));
 }
 
 /// Sizes and offsets of files.
@@ -75,8 +76,63 @@ fn files(base: u64) {
             done(call(which, &arguments))
         });
     }
+    pieces(base, number, other);
     sweep("descriptors", &bounds, |number| done(call(SYS_fcntl, &[number, F_GETFD as u64])));
     sweep("a descriptor from", &bounds, |least| done(call(SYS_fcntl, &[number, F_DUPFD as u64, least])));
+}
+
+/// Places that parts of files are moved to, and files that may not be so long.
+fn pieces(base: u64, number: u64, other: u64) {
+    let (bounds, at) = (numbers(), base + 8);
+    call(SYS_pipe2, &[base, O_NONBLOCK as u64]).expect("a pipe");
+    let ends = [0, 4].map(|at| u64::from(programs::peek(base + at)));
+    sweep("copied to an offset", &bounds, |offset| {
+        write_word(at, offset);
+        call(SYS_lseek, &[number, 0, 0]).expect("a file");
+        Some(call(SYS_copy_file_range, &[number, 0, other, at, 8, 0]))
+    });
+    sweep("spliced from an offset", &bounds, |offset| {
+        write_word(at, offset);
+        let answer = call(SYS_splice, &[number, at, ends[1], 0, 8, SPLICE_F_NONBLOCK as u64]);
+        let _ = call(SYS_read, &[ends[0], base + 64, 64]);
+        Some(answer)
+    });
+    sweep("spliced to an offset", &bounds, |offset| {
+        write_word(at, offset);
+        call(SYS_write, &[ends[1], base, 8]).expect("room");
+        let answer = call(SYS_splice, &[ends[0], 0, other, at, 8, SPLICE_F_NONBLOCK as u64]);
+        let _ = call(SYS_read, &[ends[0], base + 64, 64]);
+        Some(answer)
+    });
+    call(SYS_ftruncate, &[other, 4 * page()]).expect("a file");
+    write_word(base + 64, base);
+    write_word(base + 72, 1 << 40);
+    for (name, which) in [("preadv", SYS_preadv), ("pwritev", SYS_pwritev)] {
+        sweep(&format!("{name} of much at"), &bounds, |at| {
+            (which == SYS_preadv || at > 1 << 62).then(|| done(call(which, &[other, base + 64, 1, at])))?
+        });
+    }
+    in_child("files that may not be so long", || limited(base, number, other));
+}
+
+/// RLIMIT_FSIZE: what is as long already stays so.
+fn limited(base: u64, number: u64, other: u64) {
+    programs::machine::dispose(SIGXFSZ, SIG_IGN).expect("ignored");
+    let page = page();
+    let tell = |what: &str, answer| programs::tell(&format!("limited, {what}"), answer);
+    call(SYS_ftruncate, &[other, 4 * page]).expect("a file");
+    for bytes in [0, 2 * page, 8 * page, u64::MAX >> 1] {
+        call(SYS_setrlimit, &[RLIMIT_FSIZE as u64, [bytes, u64::MAX].as_ptr() as u64]).expect("a limit");
+        for (name, bound) in [("4P-1", 4 * page - 1), ("4P", 4 * page), ("4P+1", 4 * page + 1), ("9P", 9 * page)] {
+            tell(&format!("{name} by ftruncate"), call(SYS_ftruncate, &[other, bound]));
+            tell(&format!("{name} by fallocate"), call(SYS_fallocate, &[other, 0, 0, bound]));
+            tell(&format!("{name} kept by fallocate"), call(SYS_fallocate, &[other, 1, 0, bound]));
+            tell(&format!("{name} by pwrite64"), call(SYS_pwrite64, &[other, base, 8, bound - 4]));
+            write_word(base + 64, bound - 4);
+            tell(&format!("{name} by a copy"), call(SYS_copy_file_range, &[number, 0, other, base + 64, 8, 0]));
+            call(SYS_ftruncate, &[other, 4 * page - 1]).expect("shorter");
+        }
+    }
 }
 
 /// Lists of buffers, of words and of files.
@@ -198,8 +254,72 @@ fn times(base: u64) {
         (part >= 1_000_000_000).then(|| call(SYS_clock_settime, &[0, at]))
     });
     sweep("clocks", &bounds, |clock| done(call(SYS_clock_gettime, &[clock, base])));
-    sweep("utimensat, seconds", &bounds, |seconds| {
-        time([seconds, 0, seconds, 0]);
-        Some(call(SYS_utimensat, &[file(0) as u64, 0, at, 0]))
-    });
+    marks(base);
+}
+
+/// Times of files, and what else is said of sizes.
+fn marks(base: u64) {
+    let (at, bounds) = (base + 64, numbers());
+    let time = |words: [u64; 4]| words.iter().zip((at..).step_by(8)).for_each(|(word, at)| write_word(at, *word));
+    let (number, stat) = (file(0) as u64, base + 1024);
+    let told =
+        |place: u64| (0..8).fold(0, |word, byte| word | u64::from(programs::peek(stat + place + byte)) << (8 * byte));
+    for part in 0..2 {
+        sweep(&format!("utimensat, word {part}"), &bounds, |value| {
+            let mut words = [0, 7, 0, 7];
+            (words[part], words[part + 2]) = (value, value);
+            time(words);
+            let answer = call(SYS_utimensat, &[number, 0, at, 0]);
+            call(SYS_fstat, &[number, stat]).expect("a file");
+            Some(answer.map(|_| told(72) ^ told(88) ^ told(80)))
+        });
+    }
+    for parts in [[UTIME_OMIT, UTIME_OMIT], [UTIME_OMIT, 1_000_000_000], [UTIME_NOW, 999_999_999], [3, UTIME_OMIT]] {
+        time([5, parts[0] as u64, 6, parts[1] as u64]);
+        programs::tell("utimensat of some", call(SYS_utimensat, &[number, 0, at, 0]));
+        call(SYS_fstat, &[number, stat]).expect("a file");
+        println!("the second: {} {}", told(88), told(96));
+    }
+    programs::tell("utimensat of none", call(SYS_utimensat, &[99, 0, at, 0]));
+    for flags in [0, 1, 2, 3, 1 << 31] {
+        sweep(&format!("sigaltstack {flags:#x}"), &bounds, |bytes| {
+            time([base, flags, bytes, 0]);
+            call(SYS_sigaltstack, &[at, 0]).map(|_| 0).into()
+        });
+    }
+    sweep("getrandom of so many", &bounds, |bytes| done(call(SYS_getrandom, &[base, bytes, 0])));
+}
+
+/// What a process may have, and numbers that are compared with it.
+fn limits(base: u64) {
+    let (at, bounds) = (base + 64, numbers());
+    let set = |which: u64, [soft, hard]: [u64; 2]| {
+        [soft, hard].iter().zip((at..).step_by(8)).for_each(|(word, at)| write_word(at, *word));
+        call(SYS_prlimit64, &[0, which, at, 0])
+    };
+    // A second of CPU, and what descriptors there are, are looked at elsewhere.
+    for which in (1..17).filter(|which| *which != RLIMIT_NOFILE as u64) {
+        for place in 0..2 {
+            sweep(&format!("limit {which}, word {place}"), &bounds, |value| {
+                let answer = set(which, if place == 0 { [value, u64::MAX] } else { [0, value] });
+                let _ = set(which, [u64::MAX; 2]);
+                Some(answer)
+            });
+        }
+    }
+    for policy in 0..8 {
+        sweep(&format!("class {policy} with a priority"), &bounds, |priority| {
+            write_word(at, priority);
+            let answer = call(SYS_sched_setscheduler, &[0, policy, at]);
+            write_word(at, 0);
+            call(SYS_sched_setscheduler, &[0, 0, at]).expect("as before");
+            Some(answer)
+        });
+    }
+    (0..4).for_each(|word| write_word(at + 8 * word, 0));
+    set(RLIMIT_NOFILE as u64, [16, 16]).expect("a limit");
+    (0..4).for_each(|word| write_word(at + 8 * word, 0));
+    for count in [15, 16, 17, 160] {
+        programs::tell(&format!("ppoll of {count}"), call(SYS_ppoll, &[base + page(), count, at, 0, 0]).map(|_| 0));
+    }
 }

@@ -15,7 +15,7 @@ use super::device::Device;
 use super::pipe::Pipe;
 use super::secret::Secrets;
 use super::text::Text;
-use crate::clock::real_nanoseconds;
+use crate::clock::{SECOND, real_nanoseconds};
 use crate::process::errno::{EIO, ETXTBSY, Errno};
 
 /// Kinds of file in `st_mode`.
@@ -119,9 +119,9 @@ pub(crate) struct Attributes {
     /// It has no name yet, and may get one.
     pub(crate) may_be_named: bool,
     /// Nanoseconds since 1970: of the last change of content, of the last read, and of the last change of these attributes.
-    pub(crate) modified: u64,
-    pub(crate) accessed: u64,
-    pub(crate) changed: u64,
+    pub(crate) modified: Time,
+    pub(crate) accessed: Time,
+    pub(crate) changed: Time,
 }
 
 /// A file.
@@ -182,6 +182,14 @@ impl Drop for Running {
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
+/// Seconds since 1970, which may be before, and nanoseconds.
+pub(crate) type Time = [u64; 2];
+
+pub(crate) fn now() -> Time {
+    let now = real_nanoseconds();
+    [now / SECOND, now % SECOND]
+}
+
 /// The number of what is made under a path, which is the same each time (FNV-1a), and above those that are counted.
 pub(super) fn number_of(path: &[&str]) -> u64 {
     let hash = path
@@ -198,7 +206,7 @@ impl Inode {
 
     /// One whose number is known.
     pub(super) fn made(body: Body, mode: u32, number: u64) -> Result<Arc<Self>, NoMemory> {
-        let now = real_nanoseconds();
+        let now = now();
         let links = if matches!(body, Body::Folder(_)) { 2 } else { 1 };
         let mode = mode & 0o7777;
         let attributes = Attributes {
@@ -266,7 +274,7 @@ impl Inode {
     }
 
     pub(crate) fn note_written(&self) {
-        let now = real_nanoseconds();
+        let now = now();
         self.attributes.with(|attributes| (attributes.modified, attributes.changed) = (now, now));
     }
 }

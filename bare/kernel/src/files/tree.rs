@@ -6,10 +6,10 @@ use alloc::vec::Vec;
 use spin::Once;
 
 use super::inode::{Body, Folder, Inode, S_IFLNK};
-use crate::fallible::{Arc, List, Weak, try_format, try_text};
+use crate::fallible::{Arc, List, NoMemory, Weak, try_format, try_text};
 use crate::locks::{OpenLock, order};
 use crate::process::errno::{
-    EBUSY, EEXIST, EINVAL, EISDIR, ELOOP, ENAMETOOLONG, ENOENT, ENOMEM, ENOTDIR, ENOTEMPTY, EROFS, Errno,
+    EBUSY, EEXIST, EINVAL, EISDIR, ELOOP, ENAMETOOLONG, ENOENT, ENOMEM, ENOSPC, ENOTDIR, ENOTEMPTY, EROFS, Errno,
 };
 use crate::threads::mutex::Mutex;
 
@@ -46,6 +46,11 @@ pub(crate) struct Place {
     pub(crate) inode: Option<Arc<Inode>>,
     /// The way ended with a slash.
     pub(crate) wants_folder: bool,
+}
+
+/// What the tree is to hold from now on: without memory for it, the tree is full, as Linux's file system in memory is.
+pub(crate) fn fit<T>(made: Result<T, NoMemory>) -> Result<T, Errno> {
+    made.map_err(|NoMemory| ENOSPC)
 }
 
 impl Place {
@@ -189,8 +194,8 @@ impl Place {
             return Err(EISDIR);
         }
         self.check_there()?;
-        let name = try_text(&self.name)?;
-        inside(&self.folder)?.with(|folder| folder.names.insert(name, inode.clone()))?;
+        let name = fit(try_text(&self.name))?;
+        fit(inside(&self.folder)?.with(|folder| folder.names.insert(name, inode.clone())))?;
         if let Body::Folder(_) = inode.body {
             self.folder.attributes.with(|attributes| attributes.links += 1);
         }
@@ -200,9 +205,8 @@ impl Place {
 
     /// A new folder under the name.
     pub(crate) fn create_folder(&self, mode: u32) -> Result<(), Errno> {
-        let folder =
-            Inode::new(Body::Folder(OpenLock::new(order::FOLDER, Folder::new(Arc::downgrade(&self.folder)))), mode)?;
-        self.create(&folder)
+        let folder = OpenLock::new(order::FOLDER, Folder::new(Arc::downgrade(&self.folder)));
+        self.create(&fit(Inode::new(Body::Folder(folder), mode))?)
     }
 
     /// Gives a file this name as well, unless it has lost its last one.

@@ -99,7 +99,7 @@ fn put(entry: &Entry, linked: &mut Map<u32, Arc<Inode>>) -> Result<(), Errno> {
         S_IFCHR => Inode::new(Body::Device(Device::find(entry.device).ok_or(EINVAL)?), entry.mode)?,
         _ => return Err(EINVAL),
     };
-    let modified = u64::from(entry.modified) * 1_000_000_000;
+    let modified = [entry.modified.into(), 0];
     inode.attributes.with(|attributes| {
         attributes.modified = modified;
         attributes.links = entry.links.max(1);

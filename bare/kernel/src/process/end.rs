@@ -44,7 +44,7 @@ pub(super) fn end_thread() {
         // What it was to take is for another.
         thread.task().leave_to_others(u64::MAX);
     }
-    thread.task().pending.clear();
+    thread.task().pending.retain(&|_, _| false);
     // Who waits for the other threads of a process: `exec`.
     process.waiters.wake_all();
 }

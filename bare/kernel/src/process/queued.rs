@@ -2,20 +2,17 @@
 
 use userspace::Map;
 
-use super::table::Process;
 use crate::locks::{Lock, order};
 
 /// How many each real user has; who has none is not there.
 static COUNTS: Lock<Map<u32, u64>> = Lock::new(order::QUEUED, Map::new());
 
 /// One signal or timer, which counts for its user until it is dropped, whoever its process is by then.
-#[derive(Debug)]
 pub(crate) struct Charge(u32);
 
 impl Charge {
-    /// One more for the user of a process, if there is memory for the count, and none has `most` already.
-    pub(crate) fn new(process: &Process, most: u64) -> Option<Self> {
-        let user = process.users.with(|users| users.user.real);
+    /// One more, if there is memory for the count, and it is not `most` already.
+    pub(crate) fn new(user: u32, most: u64) -> Option<Self> {
         COUNTS.with(|counts| {
             let count = counts.get(&user).map_or(0, |count| *count);
             if count >= most {

@@ -6,7 +6,6 @@ use super::errno::Errno;
 use super::queued::Charge;
 use super::signals::{Info, Pending, SIGKILL, Signal};
 use super::table::{INIT, Process, wake};
-use super::task::Task;
 use super::{resources, stops};
 use crate::threads::thread::Thread;
 
@@ -16,15 +15,15 @@ fn add(process: &Process, pending: &Pending, signal: Signal, info: Info) -> Resu
     let is_limited = signal.queues() || info.code < 0;
     let most = if is_limited { process.limits.with(|limits| limits.0[resources::SIGNALS][0]) } else { u64::MAX };
     // A timer has the charge of its signal.
-    let charge = if info.timer.is_some() { None } else { Charge::new(process, most) };
+    let charge =
+        if info.timer.is_some() { None } else { Charge::new(process.users.with(|users| users.user.real), most) };
     pending.add(signal, info, charge)
 }
 
-impl Task {
-    /// Has a signal that its own call or fault causes wait for it.
-    pub(crate) fn cause(&self, signal: Signal, info: Info) {
-        let _ = add(&self.process, &self.pending, signal, info);
-    }
+/// Has a signal that a call or fault of a thread causes wait for that thread.
+pub(crate) fn cause(thread: &Thread, signal: Signal, info: Info) {
+    let task = thread.task();
+    let _ = add(&task.process, &task.pending, signal, info);
 }
 
 impl Process {
@@ -47,9 +46,7 @@ impl Process {
         if !is_masked && self.drops(signal) {
             return Ok(());
         }
-        add(self, &self.pending, signal, info)?;
-        wake(self.threads());
-        Ok(())
+        add(self, &self.pending, signal, info).inspect(|()| wake(self.threads()))
     }
 }
 

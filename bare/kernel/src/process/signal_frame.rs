@@ -14,7 +14,7 @@ use super::signals::{
     SIGKILL, SIGSEGV, SS_AUTODISARM, SS_DISABLE, Signal, Stack,
 };
 use super::task::Task;
-use super::{copies, signal_records, stops};
+use super::{copies, sending, signal_records, stops};
 use crate::threads::thread::{Owner, Thread};
 
 /// Where the code is that returns from a handler; `mmap` looks for room below it.
@@ -112,7 +112,7 @@ pub(super) fn force(thread: &Thread, signal: Signal, code: i32, address: u64) {
     });
     let address = if is_exposed { address } else { user::without_tag(address) };
     task.set_mask(task.mask() & !signal.bit());
-    task.cause(signal, Info { code, words: [address, 0], timer: None });
+    sending::cause(thread, signal, Info { code, words: [address, 0], timer: None });
 }
 
 /// Has frames of signals tell of a fault from now on.

@@ -299,11 +299,6 @@ impl Pending {
         })
     }
 
-    /// Forgets all, which count for their user no longer.
-    pub(super) fn clear(&self) {
-        self.retain(&|_, _| false);
-    }
-
     /// Forgets some.
     pub(crate) fn retain(&self, stays: &dyn Fn(Signal, &Info) -> bool) {
         self.queue.with(|queue| {

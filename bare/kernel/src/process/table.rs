@@ -154,7 +154,7 @@ impl Process {
 
     /// Takes it out of the table.
     pub(crate) fn forget(&self) {
-        self.pending.clear();
+        self.pending.retain(&|_, _| false);
         // Another may have the number by now.
         let is_own = |found: &Arc<Self>| core::ptr::eq(&**found, self);
         let gone = ALL.with(|all| all.get(&self.number).is_some_and(is_own).then(|| all.remove(&self.number)));

@@ -4,6 +4,7 @@ use super::Call;
 use crate::process::copies;
 use crate::process::errno::*;
 use crate::process::resources::FILE_BYTES;
+use crate::process::sending;
 use crate::process::signals::{Info, SIGXFSZ};
 
 /// Bytes that go through the kernel at once.
@@ -29,6 +30,6 @@ pub(super) fn check_file_limit(call: &Call, bytes: u64) -> Result<u64, Errno> {
     if bytes <= limit {
         return Ok(limit);
     }
-    call.thread.task().cause(SIGXFSZ, Info::of(0, call.process().number));
+    sending::cause(call.thread, SIGXFSZ, Info::of(0, call.process().number));
     Err(EFBIG)
 }

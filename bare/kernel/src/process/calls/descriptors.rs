@@ -11,7 +11,7 @@ use crate::files::device::Device;
 use crate::files::inode::{Body, Inode, S_IFLNK, Writing};
 use crate::files::open::*;
 use crate::files::pipe::{self, Pipe};
-use crate::files::tree::Place;
+use crate::files::tree::{Place, fit};
 use crate::memory::mapped::Path;
 use crate::process::copies;
 use crate::process::errno::*;
@@ -101,7 +101,7 @@ fn open_path(call: &Call, folder: i32, path: &str, (flags, mode): (u32, u32)) ->
     let mode = mode & !call.process().umask.load(Ordering::Relaxed);
     let ((inode, writing), place) = loop {
         let place = crate::files::tree::walk(&from, path, follows)?;
-        match open(&place, flags, mode) {
+        match open(call, &place, flags, mode) {
             // Another has made it since the walk: it is opened.
             Err(EEXIST) if flags & O_EXCL == 0 => {}
             other => break (other?, place),
@@ -137,7 +137,7 @@ fn open_fifo(pipe: &Pipe, open: impl FnOnce() -> Result<Arc<File>, Errno>, flags
 }
 
 /// What is at a place, or is made there, and that nobody runs it, if it is opened to be written.
-fn open(place: &Place, flags: u32, mode: u32) -> Result<(Arc<Inode>, Option<Writing>), Errno> {
+fn open(call: &Call, place: &Place, flags: u32, mode: u32) -> Result<(Arc<Inode>, Option<Writing>), Errno> {
     let (accesses, writes) = (flags & O_PATH == 0, flags & (O_ACCMODE | O_TRUNC) != 0);
     let fresh = |inode: Arc<Inode>| {
         let writing = if writes { Some(Writing::begin(&inode)?) } else { None };
@@ -150,7 +150,7 @@ fn open(place: &Place, flags: u32, mode: u32) -> Result<(Arc<Inode>, Option<Writ
         if !place.found()?.is_folder() {
             return Err(ENOTDIR);
         }
-        let inode = Inode::regular(mode)?;
+        let inode = fit(Inode::regular(mode))?;
         // It has no name, and, but with O_EXCL, may get one.
         inode.attributes.with(|attributes| (attributes.links, attributes.may_be_named) = (0, flags & O_EXCL == 0));
         return fresh(inode);
@@ -163,7 +163,7 @@ fn open(place: &Place, flags: u32, mode: u32) -> Result<(Arc<Inode>, Option<Writ
             Some(_) if flags & O_EXCL != 0 => return Err(EEXIST),
             Some(_) => {}
             None => {
-                let opened = fresh(Inode::regular(mode)?)?;
+                let opened = fresh(fit(Inode::regular(mode))?)?;
                 place.create(&opened.0)?;
                 return Ok(opened);
             }
@@ -183,7 +183,7 @@ fn open(place: &Place, flags: u32, mode: u32) -> Result<(Arc<Inode>, Option<Writ
             let opened = fresh(inode)?;
             let inode = &opened.0;
             if let (Body::Regular(content), true) = (&inode.body, flags & O_TRUNC != 0) {
-                super::lengths::resize(inode, content, 0)?;
+                super::lengths::resize(call, inode, content, 0)?;
                 inode.note_written();
             }
             Ok(opened)
@@ -331,8 +331,7 @@ fn ftruncate(call: &mut Call, number: i32, bytes: u64) -> Answer {
         Body::Secret(secrets) => return if secrets.resize(bytes) { Ok(0) } else { Err(EINVAL) },
         _ => return Err(EINVAL),
     };
-    super::amounts::check_file_limit(call, bytes)?;
-    super::lengths::resize(&file.inode, content, bytes)?;
+    super::lengths::resize(call, &file.inode, content, bytes)?;
     file.inode.note_written();
     Ok(0)
 }
@@ -352,7 +351,7 @@ fn fallocate(call: &mut Call, number: i32, mode: u32, offset: u64, bytes: u64) -
     match (&file.inode.body, mode) {
         (Body::Regular(_), _) if end > LARGEST => Err(EFBIG),
         (Body::Regular(content), 0 | KEEP_SIZE) => {
-            super::lengths::allocate(content, offset..end, mode == KEEP_SIZE).map(|()| 0)
+            super::lengths::allocate(call, content, offset..end, mode == KEEP_SIZE).map(|()| 0)
         }
         (Body::Regular(content), PUNCH_HOLE) => super::lengths::punch(&file.inode, content, offset, bytes).map(|()| 0),
         (Body::Pipe(_), _) => Err(ESPIPE),

@@ -2,6 +2,7 @@
 
 use core::sync::atomic::Ordering;
 
+use super::amounts::MOST_BYTES;
 use super::{Call, Row};
 use crate::clock::{self, SECOND};
 use crate::facts::page_size;
@@ -215,7 +216,7 @@ fn getrandom(_: &mut Call, to: u64, bytes: u64, flags: u32) -> Answer {
     if flags & !7 != 0 || flags & 6 == 6 {
         return Err(EINVAL);
     }
-    super::input::give(to, bytes.min(32 << 20), |part| {
+    super::input::give(to, bytes.min(MOST_BYTES), |part| {
         fill_randomly(part);
         part.len()
     })

@@ -4,6 +4,8 @@ use core::ops::Range;
 
 use userspace::{AreaFlags, Backing, Rights};
 
+use super::Call;
+use super::amounts::check_file_limit;
 use crate::facts::page_size;
 use crate::fallible::Arc;
 use crate::files::content::{Content, SEAL_FUTURE_WRITE, SEAL_GROW, SEAL_SEAL, SEAL_SHRINK, SEAL_WRITE};
@@ -44,9 +46,15 @@ fn may_be_written_by_all(inode: &Arc<Inode>) -> bool {
     is_written
 }
 
+/// Refuses to make a file longer than the process may.
+fn check_limit(call: &Call, content: &Content, bytes: u64) -> Result<(), Errno> {
+    if bytes > content.bytes() { check_file_limit(call, bytes).map(drop) } else { Ok(()) }
+}
+
 /// Makes a file so long. What is cut off of it is mapped nowhere from then on.
-pub(super) fn resize(inode: &Arc<Inode>, content: &Content, bytes: u64) -> Result<(), Errno> {
+pub(super) fn resize(call: &Call, inode: &Arc<Inode>, content: &Content, bytes: u64) -> Result<(), Errno> {
     content.alone(|| {
+        check_limit(call, content, bytes)?;
         content.check_seals(bytes, false)?;
         let is_shorter = bytes < content.bytes();
         content.resize(bytes)?;
@@ -58,8 +66,9 @@ pub(super) fn resize(inode: &Arc<Inode>, content: &Content, bytes: u64) -> Resul
 }
 
 /// Has pages for a range of a file, which is made longer for that, unless it `keeps_size`.
-pub(super) fn allocate(content: &Content, range: Range<u64>, keeps_size: bool) -> Result<(), Errno> {
+pub(super) fn allocate(call: &Call, content: &Content, range: Range<u64>, keeps_size: bool) -> Result<(), Errno> {
     content.alone(|| {
+        check_limit(call, content, range.end)?;
         let is_beyond = range.end > content.bytes();
         if is_beyond {
             content.check_seals(range.end, false)?;

@@ -41,7 +41,13 @@ fn buffers((list, count): Place) -> Result<Vec<[u64; 2]>, Errno> {
     if all.iter().any(|[_, bytes]| *bytes > i64::MAX as u64) {
         return Err(EINVAL);
     }
-    all.iter().try_for_each(|[address, bytes]| copies::check(*address, *bytes as usize))?;
+    let mut room = MOST_BYTES;
+    for [address, bytes] in &mut all {
+        copies::check(*address, *bytes as usize)?;
+        // What lies beyond what one call moves is as if it were not there.
+        *bytes = room.min(*bytes);
+        room -= *bytes;
+    }
     Ok(all)
 }
 

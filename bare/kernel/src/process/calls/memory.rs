@@ -14,6 +14,7 @@ use crate::files::device::Device;
 use crate::files::inode::{Body, Inode};
 use crate::files::open::{File, O_CLOEXEC, O_LARGEFILE, O_RDWR};
 use crate::files::secret::Secrets;
+use crate::files::tree::fit;
 use crate::memory::mapped::{Mapped, Path};
 use crate::memory::{current, folios, programs, promises};
 use crate::process::copies;
@@ -279,7 +280,7 @@ fn memfd_create(call: &mut Call, name: u64, flags: u32) -> Answer {
     }
     let name = copies::read_bytes(name, LONGEST + 1)?.filter(|name| name.len() <= LONGEST).ok_or(EINVAL)?;
     let path = try_format!("/memfd:{} (deleted)", Lossy(&name))?;
-    let inode = Inode::regular(0o777)?;
+    let inode = fit(Inode::regular(0o777))?;
     if let (Body::Regular(content), true) = (&inode.body, flags & ALLOW_SEALING != 0) {
         content.set_seals(0);
     }

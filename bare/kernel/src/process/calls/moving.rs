@@ -212,7 +212,7 @@ fn splice(call: &mut Call, from: i32, kept_from: u64, to: i32, kept_to: u64, byt
         return Err(EINVAL);
     }
     let (from, to) = (file(call, from)?, file(call, to)?);
-    let bytes = bytes.min(MOST_BYTES);
+    let (asked, bytes) = (bytes, bytes.min(MOST_BYTES));
     let check = || if from.can_read() && to.can_write() { Ok(()) } else { Err(EBADF) };
     match (&from.inode.body, &to.inode.body) {
         (Body::Pipe(_), _) if kept_from != 0 => Err(ESPIPE),
@@ -227,6 +227,7 @@ fn splice(call: &mut Call, from: i32, kept_from: u64, to: i32, kept_to: u64, byt
             if to.flags() & O_APPEND != 0 {
                 return Err(EINVAL);
             }
+            check_position(place.offset, asked)?;
             // What there is goes, and nothing more is waited for.
             let part = |done: u64, part: &mut [u8]| {
                 let count = source.look(0, part);
@@ -241,6 +242,7 @@ fn splice(call: &mut Call, from: i32, kept_from: u64, to: i32, kept_to: u64, byt
         (_, Body::Pipe(pipe)) => {
             check()?;
             let at = At::read(&from, kept_from)?;
+            check_position(at.offset, bytes.min(pipe.room() as u64))?;
             let part = |done: u64, part: &mut [u8]| match fetch(&from, at.offset + done, part)? {
                 0 => Ok(0),
                 count => piping::put(call, pipe, &part[..count]),

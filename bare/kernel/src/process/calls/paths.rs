@@ -5,10 +5,11 @@ use core::sync::atomic::Ordering;
 
 use super::input::{file, used};
 use super::{Call, Row};
+use crate::clock::SECOND;
 use crate::files::device::Device;
-use crate::files::inode::{Body, Inode, S_IFCHR, S_IFIFO, S_IFMT, S_IFREG, Writing};
+use crate::files::inode::{Body, Inode, S_IFCHR, S_IFIFO, S_IFMT, S_IFREG, Writing, now};
 use crate::files::pipe::Pipe;
-use crate::files::tree::{Place, walk};
+use crate::files::tree::{Place, fit, walk};
 use crate::process::copies;
 use crate::process::errno::*;
 
@@ -75,12 +76,12 @@ fn mknodat(call: &mut Call, folder: i32, path: u64, mode: u32, device: u32) -> A
     let place = walk_at(call, folder, &copies::read_path(path)?, false)?;
     let permissions = mode & !call.process().umask.load(Ordering::Relaxed);
     let inode = match mode & S_IFMT {
-        0 | S_IFREG => Inode::regular(permissions)?,
-        S_IFIFO => Inode::new(Body::Pipe(Pipe::new(true)?), permissions)?,
+        0 | S_IFREG => fit(Inode::regular(permissions))?,
+        S_IFIFO => fit(Pipe::new(true).and_then(|pipe| Inode::new(Body::Pipe(pipe), permissions)))?,
         S_IFCHR => {
             call.check_root()?;
             let number = (device >> 8 & 0xfff, device & 0xff);
-            Inode::new(Body::Device(Device::find(number).ok_or(EPERM)?), permissions)?
+            fit(Inode::new(Body::Device(Device::find(number).ok_or(EPERM)?), permissions))?
         }
         _ => return Err(EPERM),
     };
@@ -107,7 +108,7 @@ fn symlinkat(call: &mut Call, to: u64, folder: i32, path: u64) -> Answer {
     if to.is_empty() {
         return Err(ENOENT);
     }
-    walk_at(call, folder, &path, false)?.create(&Inode::new(Body::Link(to), 0o777)?).map(|()| 0)
+    walk_at(call, folder, &path, false)?.create(&fit(Inode::new(Body::Link(to), 0o777))?).map(|()| 0)
 }
 
 fn linkat(call: &mut Call, folder: i32, path: u64, to_folder: i32, to: u64, flags: u32) -> Answer {
@@ -145,7 +146,7 @@ fn truncate(call: &mut Call, path: u64, bytes: u64) -> Answer {
     match &inode.body {
         Body::Regular(content) => {
             let _writing = Writing::begin(&inode)?;
-            super::lengths::resize(&inode, content, bytes)?;
+            super::lengths::resize(call, &inode, content, bytes)?;
         }
         Body::Folder(_) => return Err(EISDIR),
         _ => return Err(EINVAL),
@@ -224,20 +225,30 @@ fn readlinkat(call: &mut Call, folder: i32, path: u64, to: u64, room: i32) -> An
 fn utimensat(call: &mut Call, folder: i32, path: u64, times: u64, flags: u32) -> Answer {
     const NOW: u64 = 0x3fff_ffff;
     const OMIT: u64 = 0x3fff_fffe;
+    let words = if times == 0 { [0, NOW, 0, NOW] } else { copies::read_words(times)? };
+    let parts = [words[1], words[3]];
+    if parts == [OMIT; 2] {
+        return Ok(0);
+    }
     check_flags(flags, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)?;
     let inode = match path {
-        0 => file(call, folder)?.inode.clone(),
+        0 if flags != 0 => return Err(EINVAL),
+        0 => used(call, folder)?.inode.clone(),
         _ => inode_at(call, folder, path, flags)?,
     };
-    let now = crate::clock::real_nanoseconds();
-    let words = if times == 0 { [0, NOW, 0, NOW] } else { copies::read_words(times)? };
+    if !parts.iter().all(|part| *part < SECOND || [NOW, OMIT].contains(part)) {
+        return Err(EINVAL);
+    }
+    let now = now();
     inode.attributes.with(|attributes| {
         let places = [&mut attributes.accessed, &mut attributes.modified];
         for (place, time) in places.into_iter().zip(words.chunks_exact(2)) {
             *place = match time[1] {
                 NOW => now,
                 OMIT => *place,
-                nanoseconds => time[0].wrapping_mul(1_000_000_000).wrapping_add(nanoseconds),
+                // The first and the last second have no parts.
+                _ if [1 << 63, i64::MAX as u64].contains(&time[0]) => [time[0], 0],
+                nanoseconds => [time[0], nanoseconds],
             };
         }
         attributes.changed = now;

@@ -11,6 +11,7 @@ use crate::files::pipe::Pipe;
 use crate::memory::mapped::Path;
 use crate::process::copies;
 use crate::process::errno::*;
+use crate::process::sending;
 use crate::process::signals::{Info, SIGPIPE};
 use crate::threads::waiters::wait;
 
@@ -130,7 +131,7 @@ pub(super) fn put(call: &Call, pipe: &Pipe, from: &[u8]) -> Answer {
         Some(Some(0)) => Err(ENOMEM),
         Some(Some(put)) => Ok(put as u64),
         Some(None) => {
-            call.thread.task().cause(SIGPIPE, Info::of(0, call.process().number));
+            sending::cause(call.thread, SIGPIPE, Info::of(0, call.process().number));
             Err(EPIPE)
         }
     }

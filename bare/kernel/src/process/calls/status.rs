@@ -3,7 +3,6 @@
 use super::input::file;
 use super::paths::{AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW, check_flags, inode_at};
 use super::{Call, Row};
-use crate::clock::SECOND;
 use crate::facts::page_size;
 use crate::files::inode::{Body, DEVICE, Inode};
 use crate::memory::{frames, pages};
@@ -46,8 +45,7 @@ fn encode((major, minor): (u32, u32)) -> u64 {
 fn write_stat(inode: &Inode, to: u64) -> Answer {
     let attributes = inode.attributes.with(|attributes| *attributes);
     let mode = u64::from(inode.kind() | attributes.mode);
-    let time = |time: u64| [time / SECOND, time % SECOND];
-    let times = [attributes.accessed, attributes.modified, attributes.changed].map(time);
+    let times = [attributes.accessed, attributes.modified, attributes.changed];
     let words = [
         encode(device_on(inode)),
         inode.number,
@@ -101,8 +99,8 @@ fn statx(call: &mut Call, folder: i32, path: u64, flags: u32, _: u32, to: u64) -
     let words = [(32, inode.number), (40, inode.bytes()), (48, inode.blocks())];
     words.iter().for_each(|(at, word)| put(*at, &word.to_le_bytes()));
     for (at, time) in [(64, attributes.accessed), (96, attributes.changed), (112, attributes.modified)] {
-        put(at, &(time / SECOND).to_le_bytes());
-        put(at + 8, &((time % SECOND) as u32).to_le_bytes());
+        put(at, &time[0].to_le_bytes());
+        put(at + 8, &(time[1] as u32).to_le_bytes());
     }
     copies::write(to, &bytes).map(|()| 0)
 }

@@ -81,7 +81,8 @@ fn timer_create(call: &mut Call, clock: i32, event: u64, to: u64) -> Answer {
     let event = if event == 0 { None } else { Some(copies::read_words(event)?) };
     let clock = self::clock(call, clock)?;
     let process = call.process();
-    let charge = Charge::new(process, process.limits.with(|limits| limits.0[SIGNALS][0])).ok_or(EAGAIN)?;
+    let most = process.limits.with(|limits| limits.0[SIGNALS][0]);
+    let charge = Charge::new(process.users.with(|users| users.user.real), most).ok_or(EAGAIN)?;
     // What is refused from here on has had its number.
     let number = process.next_alarm.fetch_add(1, Ordering::Relaxed) & i32::MAX;
     let notice = match event {

@@ -13,6 +13,7 @@ use crate::files::inode::Body;
 use crate::files::open::{File, O_PATH};
 use crate::process::copies;
 use crate::process::errno::*;
+use crate::process::resources::FILES;
 use crate::threads::waiters::{Interrupted, Waiters, wait};
 
 pub(super) const CALLS: &[Row] = calls![(72, "pselect6", pselect6), (73, "ppoll", ppoll)];
@@ -26,7 +27,7 @@ const NVAL: u16 = 32;
 const IN_TOO: u16 = IN | 0x40;
 const OUT_TOO: u16 = OUT | 0x100;
 /// Files of one call.
-const MOST: u32 = 1024;
+const MOST: u64 = 1024;
 
 /// What may be done with a file without waiting.
 fn ready(file: &File) -> u16 {
@@ -112,7 +113,7 @@ fn finish(call: &Call, time: u64, until: Option<u64>, answer: Answer) -> Answer 
 }
 
 fn ppoll(call: &mut Call, list: u64, count: u32, time: u64, set: u64, bytes: u64) -> Answer {
-    if count > MOST {
+    if u64::from(count) > call.process().limits.with(|limits| limits.0[FILES][0]).min(MOST) {
         return Err(EINVAL);
     }
     let until = if time == 0 { None } else { Some(deadline(time, false, false)?) };
