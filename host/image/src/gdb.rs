@@ -44,14 +44,15 @@ pub(crate) fn open(endpoint: &Endpoint, ram: Option<(&Path, u64)>) -> Result<Mac
     let mut session = Session::connect(endpoint)?;
     let cpus = session.read_cpus()?;
     let is_empty = cpus.iter().all(Registers::is_empty);
-    let mut machine = match ram {
-        Some((path, base)) => Machine::new(Box::new(FileMemory::open(path, base)?)),
+    let (mut machine, hidden) = match ram {
+        Some((path, base)) => (Machine::new(Box::new(FileMemory::open(path, base)?)), None),
         None => {
-            session.read_physical_from_now_on()?;
-            Machine::telling_memory(Box::new(session))
+            let map = session.read_physical_from_now_on()?;
+            (Machine::telling_memory(Box::new(session)), mtree::hidden(&map, &cpus))
         }
     };
     machine.cpus = cpus;
+    machine.notes.extend(hidden);
     if is_empty {
         machine.notes.push(format!("{endpoint}: the target description has no system registers"));
     }
@@ -122,7 +123,8 @@ impl Session {
         Ok(registers)
     }
 
-    pub(crate) fn read_physical_from_now_on(&mut self) -> Result<(), Error> {
+    /// The map of memory as QEMU's monitor prints it; from here on reads are of physical addresses.
+    pub(crate) fn read_physical_from_now_on(&mut self) -> Result<String, Error> {
         // Reading a device has effects, so the ranges that are memory come first; QEMU tells them by its monitor.
         let map = self.connection.monitor("info mtree -f")?;
         self.ranges = mtree::memory(&map);
@@ -131,7 +133,7 @@ impl Session {
             return Err(Error::new(format!("{why}; give the memory with --ram FILE")));
         }
         self.reads_physical = true;
-        Ok(())
+        Ok(map)
     }
 }
 

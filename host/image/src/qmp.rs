@@ -42,14 +42,16 @@ struct Session {
 pub(crate) fn open(path: &Path, ram: Option<(&Path, u64)>, needs_registers: bool) -> Result<Machine, Error> {
     let mut session = Session::connect(path)?;
     let cpus = if needs_registers { session.read_cpus() } else { Ok(Vec::new()) };
-    let mut machine = match ram {
-        Some((path, base)) => Machine::new(Box::new(FileMemory::open(path, base)?)),
+    let (mut machine, hidden) = match ram {
+        Some((path, base)) => (Machine::new(Box::new(FileMemory::open(path, base)?)), None),
         None => {
             let map = session.monitor("info mtree -f")?;
             session.ranges = mtree::memory(&map);
-            Machine::telling_memory(Box::new(session))
+            let hidden = cpus.as_ref().ok().and_then(|cpus| mtree::hidden(&map, cpus));
+            (Machine::telling_memory(Box::new(session)), hidden)
         }
     };
+    machine.notes.extend(hidden);
     match cpus {
         Ok(cpus) => machine.cpus = cpus,
         Err(error) => machine.notes.push(format!("no registers: {error}")),
