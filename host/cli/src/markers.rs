@@ -26,7 +26,7 @@ pub(crate) fn borrow(markers: &[(u64, String)]) -> Vec<Marker<'_>> {
     markers.iter().map(|(address, name)| Marker { address: *address, name }).collect()
 }
 
-/// Where Linux 6.2 and later says that its other areas are, by its own names for them.
+/// Where Linux (6.1 and later) says that its other areas are, by its own names for them.
 const AREAS: [(&str, &str); 6] = [
     ("MODULES_VADDR", "Modules start"),
     ("MODULES_END", "Modules end"),
