@@ -333,7 +333,7 @@ impl<'k> Run<'k> {
     pub fn outcomes(&mut self, cpu: usize, address: u64, kind: AccessKind) -> Vec<Outcome> {
         let now = self.register(cpu, Register::SctlrEl1);
         let (may_be_on, may_be_off) = match self.state.cores()[cpu].level() {
-            Level::El2 => (true, false),
+            Level::El2 | Level::El3 => (true, false),
             _ => self.pending[cpu].mmu(now),
         };
         let mut outcomes = BTreeSet::new();

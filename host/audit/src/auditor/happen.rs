@@ -46,8 +46,8 @@ impl Auditor<'_> {
                 self.machine.apply(cpu, &event);
                 self.note_visible(cpu, &event);
             }
-            // Written to the trace where they are learnt.
-            Act::Holds { .. } | Act::Data { .. } | Act::FreeAsid(_) | Act::Revoked { .. } => {}
+            // Written to the trace where they are learnt, or never: the auditor sees no other register.
+            Act::Holds { .. } | Act::Data { .. } | Act::FreeAsid(_) | Act::Revoked { .. } | Act::Unknown { .. } => {}
         }
     }
 

@@ -27,7 +27,7 @@ impl Auditor<'_> {
         let is_kernels = match self.cpus[usize::from(cpu)].level {
             Level::El0 => false,
             Level::El1 => is_upper,
-            Level::El2 => is_upper || hcr & HCR_E2H == 0,
+            Level::El2 | Level::El3 => is_upper || hcr & HCR_E2H == 0,
         };
         if is_kernels {
             self.happen(guest, Record::of(cpu, place, Event::Access { address, kind }));
