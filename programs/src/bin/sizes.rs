@@ -78,6 +78,7 @@ fn files(base: u64) {
     }
     pieces(base, number, other);
     sweep("descriptors", &bounds, |number| done(call(SYS_fcntl, &[number, F_GETFD as u64])));
+    sweep("seals", &bounds, |seals| Some(call(SYS_fcntl, &[number, F_ADD_SEALS as u64, seals])));
     sweep("a descriptor from", &bounds, |least| done(call(SYS_fcntl, &[number, F_DUPFD as u64, least])));
 }
 
