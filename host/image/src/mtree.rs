@@ -78,7 +78,7 @@ mod tests {
             for (name, value) in [("TCR_EL3", 0x8082_3519), ("SCTLR_EL3", 1), ("TTBR0_EL3", root)] {
                 assert!(cpu.set(name, value));
             }
-            super::hidden(&text, &[Registers::default(), cpu])
+            hidden(&text, &[Registers::default(), cpu])
         };
         let line = "0xe040000 is memory of the Secure space alone, which QEMU does not show: what lies there seems outside memory";
         assert_eq!(hidden(0xe04_0000).as_deref(), Some(line));
