@@ -19,6 +19,8 @@ const DEVICE: u64 = 1 << 2;
 const DATA: u64 = 0x12_3400_0000;
 const WX: u64 = 0x12_3500_0000;
 const MEMORY: u64 = 0x4800_0000;
+/// Of a host: where there is one privilege, these bits of TTBR0 say nothing.
+const ASID: u64 = 0x42;
 /// Attribute 0 is write-back memory, attribute 1 a device.
 const MAIR: u64 = 0x00ff;
 /// What is reserved as 1, caches, and M.
@@ -67,8 +69,9 @@ impl Level {
                 return Err(format!("expected {data:?} and {code:?}:\n{text}"));
             }
             let (json, _) = vellum(&[&["dump"], by, &["--part", self.part, "--json"]].concat())?;
-            if !self.is_host && (json.contains("\"asid\"") || json.contains("\"user\":true")) {
-                return Err(format!("one privilege has no EL0 and no ASID:\n{json}"));
+            let identifier = format!("\"identifier\":{},", if self.is_host { ASID } else { 0 });
+            if !json.contains(&identifier) || json.contains("\"user\":true") {
+                return Err(format!("expected {identifier} and nothing for EL0:\n{json}"));
             }
             match vellum(&[&["check"], by, &["--part", self.part]].concat())? {
                 (_, 0) => {}
@@ -105,10 +108,10 @@ impl Level {
             registers.push((of(2, 0, 1), upper.root)); // TTBR1_EL2
         }
         registers.extend([
-            (of(2, 0, 0), lower.root), // TTBR0_ELx
-            (of(2, 0, 2), tcr),        // TCR_ELx
-            (of(10, 2, 0), MAIR),      // MAIR_ELx
-            (of(1, 0, 0), SCTLR),      // SCTLR_ELx
+            (of(2, 0, 0), lower.root | ASID << 48), // TTBR0_ELx
+            (of(2, 0, 2), tcr),                     // TCR_ELx
+            (of(10, 2, 0), MAIR),                   // MAIR_ELx
+            (of(1, 0, 0), SCTLR),                   // SCTLR_ELx
         ]);
         bare::boot(image, self.machine, &registers)
     }
