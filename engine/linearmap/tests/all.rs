@@ -14,4 +14,5 @@ mod meanwhile;
 mod model;
 mod patience;
 mod refusals;
+mod widths;
 mod wishes;

@@ -8,8 +8,7 @@ use vellum_linearmap::{CHANGES_IN_RESERVE, Context, Cpu, Leaves, LinearMap, Map,
 use vellum_pagetable::{El1, PageTable, Reserve, Step, TlbFeatures};
 use vellum_vmsa::maintenance::TlbiOperand;
 use vellum_vmsa::{
-    AddressHalf, BbmLevel, Geometry, Granule, Granule4K, Granule16K, Granule64K, Layout, LeafSize, Level, Maintenance,
-    PhysAddr, VirtAddr,
+    AddressHalf, BbmLevel, Granule, Granule4K, Granule16K, Granule64K, LeafSize, Level, Maintenance, PhysAddr, VirtAddr,
 };
 
 /// TLBIs and DSBs of some steps, and how many of those were before the last store.
@@ -137,7 +136,7 @@ fn what_splits_and_heals_in_turn_asks_for_no_memory() {
 /// The reserve of a map of so many input bits, once it is full.
 fn reserve<G: Granule>(input_bits: u32, memory_bytes: u64) -> usize {
     let kernel = Kernel::<G>::new();
-    let geometry = Geometry::new(input_bits, Layout::Bits48, AddressHalf::Upper).unwrap();
+    let geometry = common::widths::shape(input_bits, AddressHalf::Upper);
     let range = VirtAddr::new(geometry.base())..VirtAddr::new(geometry.base()) + memory_bytes;
     let (root, leaves) = (PhysAddr::new(0), Leaves::Largest);
     let map = Map { root, geometry, regime: El1::kernel(), range, leaves, memory_bytes };
@@ -271,8 +270,7 @@ fn a_change_takes_the_lock_no_oftener_than_it_must() {
 #[test]
 fn what_is_painted_beneath_walkers_is_there_when_it_is_done() {
     use common::{DATA, region};
-    let (kernel, geometry) =
-        (Kernel::<Granule4K>::new(), Geometry::<Granule4K>::new(39, Layout::Bits48, AddressHalf::Upper).unwrap());
+    let (kernel, geometry) = (Kernel::<Granule4K>::new(), common::widths::shape::<Granule4K>(39, AddressHalf::Upper));
     let mut reserve = Reserve::new();
     kernel.machine.memory.supply::<Granule4K>(&mut reserve, 1);
     let table = PageTable::offline(&kernel.machine, geometry, El1::kernel(), &mut reserve).unwrap();

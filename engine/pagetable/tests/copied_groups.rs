@@ -10,14 +10,12 @@ use vellum_pagetable::{
     Tolerance,
 };
 use vellum_vmsa::{
-    AddressHalf, BbmLevel, Descriptor, Geometry, Granule, Granule4K, Granule16K, Granule64K, Layout, LeafSize, Level,
+    AddressHalf, BbmLevel, Descriptor, Geometry, Granule, Granule4K, Granule16K, Granule64K, LeafSize, Level,
     Maintenance, PhysAddr, Stage1Attributes, VirtAddr,
 };
 
 use crate::common::walkers::{Beside, Walkers};
-use crate::common::{
-    DATA, GIB, KERNEL, MIB, PLAIN_KERNEL, Table, change, each_licence, leaves, live_at, map, read_only,
-};
+use crate::common::{GIB, KERNEL, MIB, PLAIN_KERNEL, Table, change, each_licence, leaves, live_at, map, read_only};
 
 const NONE: Stage1Attributes = Stage1Attributes::empty();
 const READ_ONLY: Stage1Attributes = Stage1Attributes::READ_ONLY;
@@ -27,7 +25,7 @@ fn range(start: u64, end: u64) -> Range<VirtAddr> {
 }
 
 fn shape<G: Granule>() -> Geometry<G> {
-    Geometry::new(48, Layout::Bits48, AddressHalf::Lower).unwrap()
+    crate::common::shape(48, AddressHalf::Lower)
 }
 
 fn empty<'m, G: Granule>(memory: &'m Memory, regime: El1) -> Table<'m, G> {
@@ -196,7 +194,7 @@ fn groups_of_eight_tables_are_broken_at_once() {
         let mut table = live_at(&memory, shape::<Granule4K>(), PLAIN_KERNEL, &[groups]);
         let mut there = empty::<Granule4K>(&memory, PLAIN_KERNEL);
         let (mut reserve, mut gather) = (Reserve::new(), table.gather());
-        memory.supply::<Granule4K>(&mut reserve, tables as usize + 2);
+        memory.supply::<Granule4K>(&mut reserve, tables as usize + 3);
         let _ = memory.take_steps();
         let window = ();
         let edit = CopyEdit { set: READ_ONLY, clear: NONE, licence: Some(&Licence::break_before_make(&window)) };
@@ -254,7 +252,7 @@ fn groups_of_a_page_table_that_is_not_live_are_copied_freely() {
     change(&mut table, &memory, &[map(0, 64 << 10, GIB, LeafSize::group(Level::L3))], None);
     let mut there = empty::<Granule4K>(&memory, KERNEL);
     let (mut reserve, mut gather) = (Reserve::new(), table.gather());
-    memory.supply::<Granule4K>(&mut reserve, 3);
+    memory.supply::<Granule4K>(&mut reserve, 4);
     let _ = memory.take_steps();
     let edit = CopyEdit { set: READ_ONLY, clear: NONE, licence: None };
     table.copy_to(&mut there, range(0, 64 << 10), edit, &mut reserve, &mut gather, |_, _, _, _| {}).unwrap();
@@ -309,7 +307,8 @@ fn what_hardware_marks_in_a_group_meanwhile_is_here_and_there() {
         for (set, clear) in [(READ_ONLY, Stage1Attributes::DBM), (Stage1Attributes::SOFTWARE, NONE)] {
             let machine = Marking { memory: Memory::new(), members: RefCell::default() };
             let regime = El1 { hardware_updates: HardwareUpdates::DirtyState, ..KERNEL };
-            let clean = DATA.difference(Stage1Attributes::AF) | Stage1Attributes::DBM | READ_ONLY;
+            // Not shared: leaves of 52 bits do not say so.
+            let clean = Stage1Attributes::NO_EXECUTE | Stage1Attributes::DBM | READ_ONLY;
             let mapped = Change::Map {
                 from: range(0, 64 << 10),
                 to: PhysAddr::new(GIB),
@@ -320,7 +319,7 @@ fn what_hardware_marks_in_a_group_meanwhile_is_here_and_there() {
             *machine.members.borrow_mut() = slots(&made).into_iter().map(|(slot, _)| slot).collect();
             let mut table = made.over(&machine);
             let mut reserve = Reserve::new();
-            machine.memory.supply::<Granule4K>(&mut reserve, 4);
+            machine.memory.supply::<Granule4K>(&mut reserve, 5);
             let mut there = PageTable::offline(&machine, shape::<Granule4K>(), regime, &mut reserve).unwrap();
             let mut gather = table.gather();
             let edit = CopyEdit { set, clear, licence: Some(&licence) };

@@ -9,7 +9,7 @@ use std::ops::Range;
 use common::counting::Counting;
 use common::{GIB, KERNEL, MIB, PLAIN_KERNEL, Table, leaves, live_at, map};
 use vellum_pagetable::{CopyEdit, El1, Licence, Memory, PageTable, Refusal, Reserve};
-use vellum_vmsa::{AddressHalf, Geometry, Granule4K, Layout, LeafSize, Stage1Attributes, VirtAddr};
+use vellum_vmsa::{AddressHalf, Geometry, Granule4K, LeafSize, Stage1Attributes, VirtAddr};
 
 const PAGE: u64 = 0x1000;
 
@@ -22,7 +22,7 @@ fn read_only() -> CopyEdit<'static, El1> {
 }
 
 fn shape() -> Geometry<Granule4K> {
-    Geometry::new(48, Layout::Bits48, AddressHalf::Lower).unwrap()
+    common::shape(48, AddressHalf::Lower)
 }
 
 /// A page at the start of each range, and one at its end.

@@ -4,7 +4,7 @@
 use crate::common;
 
 use common::{
-    DATA, GIB, KERNEL, MIB, PLAIN_KERNEL, change, each_licence, live, live_4k, live_at, map, read_only, unmap,
+    DATA, GIB, KERNEL, MIB, PLAIN_KERNEL, change, each_licence, live, live_4k, live_at, map, read_only, shape, unmap,
 };
 use vellum_pagetable::{
     Census, Change, El1, El2, El2And0, HardwareUpdates, Licence, Memory, PageTable, Platform, Regime, Reserve, Scope,
@@ -309,9 +309,10 @@ fn a_whole_invalidation_names_nothing_but_its_asid() {
 /// A page that went and comes back within one gather is forgotten in between, in either half.
 #[test]
 fn what_meets_itself_is_forgotten_first() {
-    for (half, base) in [(AddressHalf::Lower, 0), (AddressHalf::Upper, !0 << 39)] {
+    for half in [AddressHalf::Lower, AddressHalf::Upper] {
         let memory = Memory::new();
-        let geometry = Geometry::<Granule4K>::new(39, Layout::Bits48, half).unwrap();
+        let geometry = shape::<Granule4K>(39, half);
+        let base = geometry.base();
         for at in [0, 8 * PAGE, 32 * MIB] {
             let mut table = live_at(&memory, geometry, KERNEL, &[map(base + at, 4 * PAGE, GIB, LeafSize::PAGE)]);
             let mut gather = table.gather();
@@ -336,7 +337,7 @@ fn every_regime_repeats_where_it_must() {
             let regime = of(TlbFeatures { range: false, level_hints: true, repeat });
             let geometry = match Geometry::<Granule4K>::stage2(bits, Level::L1, Layout::Bits48) {
                 Ok(geometry) if regime.accepts(geometry) => geometry,
-                _ => Geometry::new(bits, Layout::Bits48, AddressHalf::Lower).unwrap(),
+                _ => shape(bits, AddressHalf::Lower),
             };
             let mut table = live_at(&memory, geometry, regime, std::slice::from_ref(&setup));
             let (steps, _) = change(&mut table, &memory, &[wish()], None);

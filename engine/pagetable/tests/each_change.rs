@@ -9,14 +9,12 @@ use std::hash::Hasher;
 use std::ops::Range;
 
 use common::told::Told;
-use common::{DATA, GIB, MIB, each_licence};
+use common::{DATA, GIB, MIB, each_licence, shape};
 use seed::{Digest, Seed};
 use vellum_pagetable::{
     Change, CopyEdit, El1, HardwareUpdates, Licence, PageTable, Reserve, Scope, Summary, TlbFeatures,
 };
-use vellum_vmsa::{
-    AddressHalf, Descriptor, Geometry, Granule4K, Layout, LeafSize, Level, PhysAddr, Stage1Attributes, VirtAddr,
-};
+use vellum_vmsa::{AddressHalf, Descriptor, Granule4K, LeafSize, Level, PhysAddr, Stage1Attributes, VirtAddr};
 
 const PAGE: u64 = 0x1000;
 /// Groups of blocks of 1 GiB begin here.
@@ -235,7 +233,7 @@ struct Tried {
 /// Makes a thing where nobody walks.
 fn with_thing(thing: &Thing, regime: El1, turn: impl FnOnce(&Told, &Table<'_>)) {
     let (told, mut reserve) = (Told::new(Seed::new(1)), Reserve::new());
-    let geometry = Geometry::new(39, Layout::Bits48, AddressHalf::Lower).unwrap();
+    let geometry = shape(39, AddressHalf::Lower);
     told.supply::<Granule4K>(&mut reserve, 1);
     let mut table = PageTable::offline(&told, geometry, regime, &mut reserve).unwrap();
     for change in &thing.made {

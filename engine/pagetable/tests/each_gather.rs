@@ -6,10 +6,10 @@ use crate::common;
 use std::ops::Range;
 
 use common::told::Told;
-use common::{DATA, MIB};
+use common::{DATA, MIB, shape};
 use seed::Seed;
 use vellum_pagetable::{Change, El1, Gather, HardwareUpdates, Licence, PageTable, Reserve, Scope, TlbFeatures};
-use vellum_vmsa::{AddressHalf, Geometry, Granule4K, Layout, LeafSize, PhysAddr, Stage1Attributes, VirtAddr};
+use vellum_vmsa::{AddressHalf, Granule4K, LeafSize, PhysAddr, Stage1Attributes, VirtAddr};
 
 const PAGE: u64 = 0x1000;
 const NONE: Stage1Attributes = Stage1Attributes::empty();
@@ -28,7 +28,7 @@ struct Run<'m> {
 impl<'m> Run<'m> {
     /// Live, with `bytes` mapped by pages, beneath the middle of the half.
     fn new(told: &'m Told, half: AddressHalf, bytes: u64) -> Self {
-        let geometry = Geometry::new(48, Layout::Bits48, half).unwrap();
+        let geometry = shape(48, half);
         let tlb = TlbFeatures { range: false, level_hints: true, repeat: false };
         let regime = El1 { scope: Scope::Global, tlb, hardware_updates: HardwareUpdates::None };
         let mut reserve = Reserve::new();

@@ -4,12 +4,11 @@ use crate::common;
 
 use std::ops::{ControlFlow, Range};
 
-use common::{DATA, KERNEL, Table, leaves, live_at};
+use common::{DATA, KERNEL, Table, leaves, live_at, shape};
 use seed::Seed;
 use vellum_pagetable::{Change, CopyEdit, El1, Licence, Memory, Reserve, Summary};
 use vellum_vmsa::{
-    AddressHalf, Geometry, Granule, Granule4K, Granule16K, Granule64K, Layout, LeafSize, PageSize, PhysAddr,
-    Stage1Attributes, VirtAddr,
+    AddressHalf, Geometry, Granule, Granule4K, Granule16K, Granule64K, LeafSize, PhysAddr, Stage1Attributes, VirtAddr,
 };
 
 /// Bytes of a range that is mapped leaf by leaf.
@@ -132,12 +131,7 @@ fn one<G: Granule>(table: &mut Table<'_, G>, memory: &Memory, seed: &mut Seed) -
 }
 
 fn run<G: Granule>(bits: u32, half: AddressHalf, seed: &mut Seed) {
-    let layout = match G::PAGE_SIZE {
-        PageSize::Size64K if bits > 48 => Layout::Lpa,
-        _ if bits > 48 => Layout::Lpa2,
-        _ => Layout::Bits48,
-    };
-    let (memory, geometry) = (Memory::new(), Geometry::<G>::new(bits, layout, half).unwrap());
+    let (memory, geometry) = (Memory::new(), shape::<G>(bits, half));
     let mut table = live_at(&memory, geometry, KERNEL, &[]);
     for _ in 0..40 {
         let before = leaves(&table);

@@ -5,11 +5,10 @@ use crate::common;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-use common::{DATA, GIB, KERNEL, MIB, map};
+use common::{DATA, GIB, KERNEL, MIB, map, shape};
 use vellum_pagetable::{Change, Licence, Memory, PageTable, Platform, Reserve, Slot};
 use vellum_vmsa::{
-    AddressHalf, Descriptor, Geometry, Granule4K, Layout, LeafSize, Level, Maintenance, PhysAddr, Stage1Attributes,
-    VirtAddr,
+    AddressHalf, Descriptor, Granule4K, LeafSize, Level, Maintenance, PhysAddr, Stage1Attributes, VirtAddr,
 };
 
 const PAGE: u64 = 0x1000;
@@ -85,7 +84,7 @@ fn nothing_beyond_the_tables_is_read_or_written() {
             let platform = Fenced { memory: &memory, tables: RefCell::default() };
             let mut reserve = Reserve::new();
             platform.supply(&mut reserve, 1);
-            let geometry = Geometry::<Granule4K>::new(39, Layout::Bits48, AddressHalf::Lower).unwrap();
+            let geometry = shape::<Granule4K>(39, AddressHalf::Lower);
             let mut table = PageTable::offline(&platform, geometry, KERNEL, &mut reserve).unwrap().publish();
             let licence = Licence::break_before_make(&());
             for wish in [map(first, bytes, GIB, size)].iter().chain(&wishes) {

@@ -3,12 +3,11 @@
 use crate::common;
 
 use common::{
-    DATA, KERNEL, MIB, PLAIN_KERNEL, change, each_licence, leaves, live, live_4k, map, offline, read_only, unmap,
+    DATA, KERNEL, MIB, PLAIN_KERNEL, change, each_licence, leaves, live, live_4k, map, offline, read_only, shape, unmap,
 };
 use vellum_pagetable::{Change, El1, HardwareUpdates, Memory, PageTable, Platform, Refusal, Reserve, Step};
 use vellum_vmsa::{
-    AddressHalf, Descriptor, Geometry, Granule4K, Layout, LeafSize, Level, Maintenance, PhysAddr, Stage1Attributes,
-    VirtAddr,
+    AddressHalf, Descriptor, Granule4K, Layout, LeafSize, Level, Maintenance, PhysAddr, Stage1Attributes, VirtAddr,
 };
 
 const PAGE: u64 = 0x1000;
@@ -171,7 +170,7 @@ fn remap(start: u64, bytes: u64, to: u64) -> Change<El1> {
 fn a_page_table_that_is_taken_over_is_live() {
     let memory = Memory::new();
     let root = live_4k(&memory, &[map(0, PAGE, 64 * MIB, LeafSize::PAGE)]).root();
-    let geometry = Geometry::<Granule4K>::new(39, Layout::Bits48, AddressHalf::Lower).unwrap();
+    let geometry = shape::<Granule4K>(39, AddressHalf::Lower);
     let mut table = PageTable::live(&memory, geometry, KERNEL, root).unwrap();
     let (steps, _) = change(&mut table, &memory, &[read_only(0, PAGE)], None);
     assert_eq!(steps.len(), 5, "store, DSB, TLBI, DSB, ISB: {steps:?}");
@@ -226,7 +225,7 @@ fn marks_behind_a_table_are_folded_in() {
         let memory = Memory::new();
         let mut reserve = Reserve::new();
         memory.supply::<Granule4K>(&mut reserve, 1);
-        let geometry = Geometry::<Granule4K>::new(39, Layout::Bits48, AddressHalf::Lower).unwrap();
+        let geometry = shape::<Granule4K>(39, AddressHalf::Lower);
         let mut table = PageTable::offline(&memory, geometry, regime, &mut reserve).unwrap();
         let attributes = Stage1Attributes::DBM | Stage1Attributes::READ_ONLY;
         let map = |at: u64, bytes, largest| Change::Map {

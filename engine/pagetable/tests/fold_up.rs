@@ -98,7 +98,8 @@ fn nothing_folds_that_reaches_outside_or_has_no_licence() {
     let (memory, mut table) = split();
     let _ = memory.take_steps();
     assert_eq!(fold(&mut table, memory, 3 * MIB, &ALL, None).0.level, Level::L3);
-    assert_eq!(fold(&mut table, memory, 1 << 40, &ALL, None), (LeafSize::PAGE, 0));
+    let end = table.geometry().input_bytes();
+    assert_eq!(fold(&mut table, memory, end, &ALL, None), (LeafSize::PAGE, 0));
     let stores = memory.take_steps();
     assert!(!stores.iter().any(|step| matches!(step, Step::Store(..))), "{stores:?}");
 }

@@ -3,13 +3,13 @@
 
 use crate::common;
 
-use common::{DATA, GIB, KERNEL, MIB, change, each_licence, leaves, live, live_4k, map, read_only, unmap};
+use common::{DATA, GIB, KERNEL, MIB, change, each_licence, leaves, live, live_4k, map, read_only, shape, unmap};
 use vellum_pagetable::{
     Change, El1, HardwareUpdates, Licence, Memory, PageTable, Platform, Rehearsal, Reserve, Slot, Step,
 };
 use vellum_vmsa::{
-    AddressHalf, Descriptor, Geometry, Granule, Granule4K, Granule64K, Layout, LeafSize, Level, PhysAddr,
-    Stage1Attributes, VirtAddr,
+    AddressHalf, Descriptor, Granule, Granule4K, Granule64K, Layout, LeafSize, Level, PhysAddr, Stage1Attributes,
+    VirtAddr,
 };
 
 const PAGE: u64 = 0x1000;
@@ -89,7 +89,7 @@ fn pages<'m>(
 ) -> (PageTable<'m, Granule4K, El1, Memory>, Vec<Slot>) {
     let mut reserve = Reserve::new();
     memory.supply::<Granule4K>(&mut reserve, 1);
-    let geometry = Geometry::new(39, Layout::Bits48, AddressHalf::Lower).unwrap();
+    let geometry = shape(39, AddressHalf::Lower);
     let regime = El1 { hardware_updates, ..KERNEL };
     let mut table = PageTable::offline(memory, geometry, regime, &mut reserve).unwrap();
     let attributes = DATA.difference(Stage1Attributes::AF) | Stage1Attributes::DBM | Stage1Attributes::READ_ONLY;

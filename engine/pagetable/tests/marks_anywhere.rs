@@ -61,7 +61,7 @@ impl<R: Drawn> Machine<R> {
 
     /// A CPU writes to an address: the leaf there says so, if it may.
     fn mark(&self, at: u64) {
-        let geometry = R::shape::<Granule4K>(40, Layout::Bits48, 0).unwrap();
+        let geometry = R::fixed::<Granule4K>(40);
         let view: View<'_, Granule4K, R, _> = View::new(&self.memory, geometry, self.regime, self.root);
         let leaf = view.path(at.into()).last().unwrap();
         if let Meaning::Leaf(..) = leaf.meaning {
@@ -175,7 +175,7 @@ fn run<R: Drawn + Watched>(
         attributes: R::attributes(case.attributes),
         largest: case.size,
     };
-    let geometry = R::shape::<Granule4K>(40, Layout::Bits48, 0).unwrap();
+    let geometry = R::fixed::<Granule4K>(40);
     let table = common::live_at(&memory, geometry, regime, &[map]);
     let mut walkers = Walkers::of(&table, &memory, beside);
     let before = Summary::read(&table.view(), table.view().range()).unwrap().tables();

@@ -2,13 +2,15 @@
 
 use std::cell::Cell;
 
+use crate::common::shape;
+
 use vellum_pagetable::{
     Census, Change, El1, HardwareUpdates, Memory, PageTable, Platform, Reserve, Scope, Slot, Step, TlbFeatures,
     Tolerance,
 };
 use vellum_vmsa::{
-    AddressHalf, BbmLevel, Descriptor, Geometry, Granule4K, Layout, LeafSize, Level, Maintenance, PhysAddr,
-    Stage1Attributes, VirtAddr,
+    AddressHalf, BbmLevel, Descriptor, Granule4K, Layout, LeafSize, Level, Maintenance, PhysAddr, Stage1Attributes,
+    VirtAddr,
 };
 
 const AT: u64 = 0x4000_0000;
@@ -51,7 +53,7 @@ fn a_block_is_forgotten_though_hardware_did_what_the_edit_was_to_do() {
     let machine = Machine { memory: Memory::default(), block: Cell::new(None) };
     let mut reserve = Reserve::new();
     machine.memory.supply::<Granule4K>(&mut reserve, 8);
-    let geometry = Geometry::new(39, Layout::Bits48, AddressHalf::Lower).unwrap();
+    let geometry = shape(39, AddressHalf::Lower);
     let tlb = TlbFeatures { range: true, level_hints: true, repeat: false };
     let regime = El1 { scope: Scope::Global, tlb, hardware_updates: HardwareUpdates::DirtyState };
     let mut table = PageTable::<Granule4K, _, _>::offline(&machine, geometry, regime, &mut reserve).unwrap();

@@ -9,7 +9,7 @@ use common::{DATA, GIB, KERNEL, MIB, live_4k, live_at, map, read_only, unmap};
 use vellum_pagetable::{
     Census, Change, El1, HardwareUpdates, Licence, Memory, Reserve, Stage2, Summary, TlbFeatures, Tolerance,
 };
-use vellum_vmsa::{BbmLevel, Granule4K, Layout, LeafSize, PhysAddr, VirtAddr};
+use vellum_vmsa::{BbmLevel, Granule4K, LeafSize, PhysAddr, VirtAddr};
 
 /// More than a gather holds of anything, twice.
 const MANY: u64 = 40;
@@ -18,7 +18,7 @@ const MANY: u64 = 40;
 /// no sooner than TLBs have forgotten the way to them.
 fn unmap_many<R: Drawn + Watched>(tlb: TlbFeatures, (pages, bytes, stride): (u64, u64, u64), is_list: bool) {
     let memory = Memory::new();
-    let geometry = R::shape::<Granule4K>(40, Layout::Bits48, 0).unwrap();
+    let geometry = R::fixed::<Granule4K>(40);
     let attributes = R::attributes(R::PLAYED[2]);
     let at = |from: u64, bytes: u64| R::Input::from(from)..R::Input::from(from + bytes);
     let starts: Vec<u64> = (0..MANY).map(|number| 4 * GIB + number * stride).collect();
@@ -138,7 +138,7 @@ fn from_513_tlbis_on_everything_is_forgotten() {
     for ((stride, count, range), issued) in table {
         let memory = Memory::new();
         let regime = El1 { tlb: TlbFeatures { range, ..TlbFeatures::default() }, ..KERNEL };
-        let geometry = El1::shape::<Granule4K>(48, Layout::Bits48, 0).unwrap();
+        let geometry = El1::fixed::<Granule4K>(48);
         let setup: Vec<_> = (1..=count).map(|number| map(number * stride, 0x1000, GIB, LeafSize::PAGE)).collect();
         let mut table = live_at(&memory, geometry, regime, &setup);
         let mut walkers = Walkers::of(&table, &memory, Beside::InPlace);

@@ -2,11 +2,11 @@
 
 use crate::common;
 
-use common::{DATA, GIB, Table, live, map};
+use common::{DATA, GIB, Table, live, map, shape};
 use vellum_pagetable::{Census, Change, El1, HardwareUpdates, Memory, Step, Tolerance};
 use vellum_vmsa::{
-    AddressHalf, BbmLevel, Geometry, Granule, Granule4K, Granule16K, Granule64K, Layout, LeafSize, Level, Maintenance,
-    PhysAddr, Stage1Attributes, VirtAddr,
+    AddressHalf, BbmLevel, Granule, Granule4K, Granule16K, Granule64K, Layout, LeafSize, Level, Maintenance, PhysAddr,
+    Stage1Attributes, VirtAddr,
 };
 
 fn group_bytes<G: Granule>() -> u64 {
@@ -63,6 +63,7 @@ fn what_takes_more_than_its_members_takes_a_plan() {
     let bytes = group_bytes::<Granule4K>();
     let here = start + bytes;
     let before = memory.descriptors();
+    let (end, wide) = (table.geometry().input_bytes(), 1 << table.geometry().layout().output_bits());
     let wrong = Stage1Attributes::from_bits_retain(1 << 20);
     let refused = [
         (here + 0x1000, GIB, DATA),
@@ -71,9 +72,9 @@ fn what_takes_more_than_its_members_takes_a_plan() {
         (here, GIB + 1, DATA),
         (here, GIB + 0x10, DATA),
         (here, GIB + 0x1000, DATA),
-        (here, 1 << 48, DATA),
+        (here, wide, DATA),
         (here, GIB, wrong),
-        (1 << 42, GIB, DATA),
+        (end, GIB, DATA),
         (here.wrapping_neg(), GIB, DATA),
         // A page is there; no table is there.
         (start, GIB, DATA),
@@ -83,11 +84,11 @@ fn what_takes_more_than_its_members_takes_a_plan() {
         assert!(!table.map_group(VirtAddr::new(at), PhysAddr::new(to), attributes), "{at:#x} {to:#x}");
     }
     let hole = table.view().find_hole(VirtAddr::new(here)).expect("a hole");
-    for (to, attributes) in [(GIB + 1, DATA), (GIB + 0x1000, DATA), (1 << 48, DATA), (GIB, wrong)] {
+    for (to, attributes) in [(GIB + 1, DATA), (GIB + 0x1000, DATA), (wide, DATA), (GIB, wrong)] {
         assert!(!table.map_hole_group(hole, PhysAddr::new(to), attributes), "{to:#x}");
     }
     assert!(memory.descriptors() == before && memory.take_steps().is_empty());
-    let empty = [start, here, here + 0x1000, 2 * start, 1 << 42].map(|at| table.is_group_empty(VirtAddr::new(at)));
+    let empty = [start, here, here + 0x1000, 2 * start, end].map(|at| table.is_group_empty(VirtAddr::new(at)));
     assert_eq!(empty, [false, true, false, true, false]);
     // A block, and a table of something below it.
     common::change(&mut table, &memory, &[map(2 * start, start / 4, 0, LeafSize::LARGEST)], None);
@@ -126,7 +127,7 @@ fn every_member_is_looked_at() {
 #[test]
 fn the_upper_half_has_groups_too() {
     let memory = Memory::default();
-    let geometry = Geometry::<Granule4K>::new(39, Layout::Bits48, AddressHalf::Upper).unwrap();
+    let geometry = shape::<Granule4K>(39, AddressHalf::Upper);
     let first = geometry.base();
     let page = Change::Map {
         from: VirtAddr::new(first)..VirtAddr::new(first + 0x1000),

@@ -2,13 +2,13 @@
 
 use crate::common;
 
-use common::{DATA, GIB, KERNEL, MIB, Table, live_4k, map};
+use common::{DATA, GIB, KERNEL, MIB, Table, live_4k, map, shape};
 use vellum_pagetable::{
     Census, Change, El1, El2, HardwareUpdates, Licence, Memory, PageTable, Platform, Refusal, Regime, Reserve, Slot,
     Step, TlbFeatures, Tolerance,
 };
 use vellum_vmsa::{
-    AddressHalf, BbmLevel, Descriptor, Geometry, Granule, Granule4K, Granule64K, Layout, LeafSize, Level, PhysAddr,
+    AddressHalf, BbmLevel, Descriptor, Granule, Granule4K, Granule64K, Layout, LeafSize, Level, PhysAddr,
     Stage1Attributes, VirtAddr,
 };
 
@@ -221,7 +221,7 @@ fn the_last_page_of_all_is_a_page() {
     let memory = Memory::default();
     let mut reserve = Reserve::new();
     memory.supply::<Granule4K>(&mut reserve, 8);
-    let geometry = Geometry::new(39, Layout::Bits48, AddressHalf::Upper).unwrap();
+    let geometry = shape(39, AddressHalf::Upper);
     let mut table = PageTable::<Granule4K, _, _>::offline(&memory, geometry, KERNEL, &mut reserve).unwrap();
     let last = VirtAddr::new(0u64.wrapping_sub(PAGE));
     let block = VirtAddr::new(0u64.wrapping_sub(2 * MIB));

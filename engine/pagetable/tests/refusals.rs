@@ -2,12 +2,10 @@
 
 use crate::common;
 
-use common::{GIB, KERNEL, MIB, map, read_only, unmap};
+use common::{GIB, KERNEL, MIB, map, read_only, shape, unmap};
 use expect_test::{Expect, expect};
 use vellum_pagetable::{Change, El1, Memory, PageTable, Platform, Reserve, Slot};
-use vellum_vmsa::{
-    AddressHalf, Descriptor, Geometry, Granule4K, Layout, LeafSize, Level, PhysAddr, Stage1Attributes, VirtAddr,
-};
+use vellum_vmsa::{AddressHalf, Descriptor, Granule4K, Layout, LeafSize, Level, PhysAddr, Stage1Attributes, VirtAddr};
 
 type Table<'m> = PageTable<'m, Granule4K, El1, Memory>;
 
@@ -27,7 +25,7 @@ fn what_cannot_be_is_refused_before_the_first_store() {
         let memory = Memory::default();
         let mut reserve = Reserve::new();
         memory.supply::<Granule4K>(&mut reserve, 1);
-        let geometry = Geometry::new(39, Layout::Bits48, AddressHalf::Lower).unwrap();
+        let geometry = shape(39, AddressHalf::Lower);
         let mut table = PageTable::offline(&memory, geometry, KERNEL, &mut reserve).unwrap();
         let setup = [map(0, 2 * MIB, GIB, LeafSize::LARGEST), map(2 * MIB, 0x1_0000, GIB, LeafSize::LARGEST)];
         change(&mut table, &memory, &setup);

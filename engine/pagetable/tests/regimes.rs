@@ -275,7 +275,7 @@ fn what_a_regime_lacks_is_refused() {
         }
     }
     let mut guest = live_at(&memory, shape(), GUEST, &[]);
-    let end = 1 << 40;
+    let end = guest.geometry().input_bytes();
     for (at, first) in [(end, end), (end - 0x1000, end), (1 << 52, 1 << 52), (!0x1fff, !0x1fff)] {
         let refusal = guest.plan(&[map(at, 0x2000, 0)], None).map(|plan| plan.tables_needed());
         assert_eq!(refusal, Err(Refusal::OutOfRange(first)));

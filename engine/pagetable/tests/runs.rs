@@ -82,7 +82,8 @@ fn it_ends_where_it_is_broken_off_and_refuses_as_the_other_does() {
         _ => ControlFlow::Continue(()),
     });
     assert_eq!(broken.map(ControlFlow::break_value), Ok(Some(64 * PAGE)));
-    for refused in [range(2 * PAGE, PAGE), range(0, 1 << 40), range(1 << 40, 1 << 41)] {
+    let end = table.geometry().input_bytes();
+    for refused in [range(2 * PAGE, PAGE), range(0, 2 * end), range(end, 2 * end)] {
         let runs = table.view().for_each_run::<Infallible>(refused.clone(), |_, _| ControlFlow::Continue(()));
         let each = table.view().for_each::<Infallible>(refused, |_| ControlFlow::Continue(()));
         assert_eq!(runs.err(), each.err());

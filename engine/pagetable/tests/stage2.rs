@@ -135,12 +135,16 @@ fn stage_2_attributes_change_in_place_but_for_the_memory_type() {
     ];
     let by_break = [
         (none, Stage2Attributes::with_memory(Stage2Memory::WriteBack, false).unwrap()),
-        (none, Stage2Attributes::INNER_SHAREABLE),
         (Stage2Attributes::NOT_XS, none),
+        (none, Stage2Attributes::INNER_SHAREABLE),
     ];
     let memory = Memory::default();
     for (number, (set, clear)) in in_place.into_iter().chain(by_break).enumerate() {
         let mut table = live_at(&memory, shape(), GUEST, &[map(GIB, 0x1000, GIB)]);
+        if table.geometry().layout() == Layout::Lpa2 && clear == Stage2Attributes::INNER_SHAREABLE {
+            // Leaves of this layout do not say it.
+            continue;
+        }
         let protect = [Change::Protect { from: range(GIB, 0x1000), set, clear }];
         let plan = table.plan(&protect, None).map(|plan| plan.tables_needed());
         let expected = if number < in_place.len() { Ok(0) } else { Err(Refusal::NeedsLicence(GIB)) };
@@ -151,8 +155,8 @@ fn stage_2_attributes_change_in_place_but_for_the_memory_type() {
         });
         change(&mut table, &memory, &protect, Some(&Licence::break_before_make(&())));
         let [(_, _, leaf)] = leaves(&table)[..] else { panic!("one page") };
-        let attributes = leaf.bits() & Layout::Bits48.attribute_mask(Granule4K::PAGE_SIZE, Level::L3);
-        assert_eq!(attributes, guest_memory().difference(clear).union(set).bits());
+        let mask = table.geometry().layout().attribute_mask(Granule4K::PAGE_SIZE, Level::L3);
+        assert_eq!(leaf.bits() & mask, guest_memory().difference(clear).union(set).bits() & mask);
     }
 }
 

@@ -5,9 +5,9 @@ use crate::common;
 use std::collections::BTreeSet;
 
 use common::walkers::{Beside, Walkers};
-use common::{GIB, KERNEL, MIB, ROOT, map, read_only};
+use common::{GIB, KERNEL, MIB, ROOT, map, read_only, shape};
 use vellum_pagetable::{Change, Licence, Memory, PageTable, Platform, Reserve, Slot, Stage2, Step, View};
-use vellum_vmsa::{Descriptor, Geometry, Granule4K, Layout, LeafSize, Level, Stage2Attributes};
+use vellum_vmsa::{AddressHalf, Descriptor, Geometry, Granule4K, Layout, LeafSize, Level, Stage2Attributes};
 
 #[test]
 fn every_table_comes_back_and_the_root_with_them() {
@@ -15,7 +15,7 @@ fn every_table_comes_back_and_the_root_with_them() {
         let memory = Memory::new();
         let mut reserve = Reserve::new();
         memory.supply::<Granule4K>(&mut reserve, 12);
-        let geometry = Geometry::<Granule4K>::lower(48).unwrap();
+        let geometry = shape::<Granule4K>(48, AddressHalf::Lower);
         let mut table = PageTable::offline(&memory, geometry, KERNEL, &mut reserve).unwrap();
         if is_live {
             table = table.publish();

@@ -7,10 +7,10 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 
-use common::{DATA, GIB, KERNEL, MIB, each_licence, live_4k, map, unmap};
+use common::{DATA, GIB, KERNEL, MIB, each_licence, live_4k, map, shape, unmap};
 use vellum_pagetable::{Change, El1, Licence, Memory, PageTable, Platform, Refusal, Reserve, Slot, View};
 use vellum_vmsa::{
-    AddressHalf, Descriptor, Geometry, Granule, Granule4K, Layout, LeafSize, Maintenance, Meaning, PhysAddr, VirtAddr,
+    AddressHalf, Descriptor, Geometry, Granule, Granule4K, LeafSize, Maintenance, Meaning, PhysAddr, VirtAddr,
 };
 
 /// More tables than a gather keeps, so that some wait in the middle of a change.
@@ -62,7 +62,7 @@ impl Platform for Watched<'_> {
 }
 
 fn geometry() -> Geometry<Granule4K> {
-    Geometry::new(39, Layout::Bits48, AddressHalf::Lower).unwrap()
+    shape(39, AddressHalf::Lower)
 }
 
 /// The tables that a walk which begins now can come to.

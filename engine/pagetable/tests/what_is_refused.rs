@@ -3,11 +3,9 @@
 
 use crate::common;
 
-use common::{DATA, GIB, KERNEL, MIB, change, leaves, live, live_4k, map, read_only, unmap};
+use common::{DATA, GIB, KERNEL, MIB, change, leaves, live, live_4k, map, read_only, shape, tables_above, unmap};
 use vellum_pagetable::{Change, El1, HardwareUpdates, Memory, PageTable, Platform, Refusal, Reserve};
-use vellum_vmsa::{
-    AddressHalf, Descriptor, Geometry, Granule4K, Layout, LeafSize, Level, PhysAddr, Stage1Attributes, VirtAddr,
-};
+use vellum_vmsa::{AddressHalf, Descriptor, Granule4K, Layout, LeafSize, Level, PhysAddr, Stage1Attributes, VirtAddr};
 
 const PAGE: u64 = 0x1000;
 
@@ -48,10 +46,10 @@ fn part_of_a_group_does_not_go_without_a_licence() {
 #[test]
 fn one_table_that_fits_is_enough_for_a_root() {
     let (memory, mut reserve) = (Memory::new(), Reserve::new());
-    reserve.add(&memory, PhysAddr::new(1 << 50));
-    let geometry = Geometry::<Granule4K>::new(39, Layout::Bits48, AddressHalf::Lower).unwrap();
+    reserve.add(&memory, PhysAddr::new(1 << 52));
+    let geometry = shape::<Granule4K>(39, AddressHalf::Lower);
     let refused = PageTable::offline(&memory, geometry, KERNEL, &mut reserve).map(|table| table.root());
-    assert_eq!(refused, Err(Refusal::OutputTooWide(PhysAddr::new(1 << 50))));
+    assert_eq!(refused, Err(Refusal::OutputTooWide(PhysAddr::new(1 << 52))));
     reserve.add(&memory, PhysAddr::new(1 << 40));
     let root = PageTable::offline(&memory, geometry, KERNEL, &mut reserve).map(|table| table.root());
     assert_eq!(root, Ok(PhysAddr::new(1 << 40)));
@@ -162,20 +160,21 @@ fn a_kept_group_loses_no_member() {
 /// A list of tables is looked through for one that no descriptor can lead to, as far as the plan needs.
 #[test]
 fn no_table_that_is_needed_is_too_wide() {
-    for (wide, is_refused) in [(0, false), (1, true), (2, true)] {
+    let needed = 2 + tables_above();
+    for wide in 0..=needed as u64 {
         let memory = Memory::new();
         let mut table = live_4k(&memory, &[]);
         // The last that is added is the first that is taken.
         let mut reserve = Reserve::new();
-        for number in 0..3 {
-            reserve.add(&memory, PhysAddr::new(if number == wide { 1 << 50 } else { (3 + number) << 40 }));
+        for number in 0..=needed as u64 {
+            reserve.add(&memory, PhysAddr::new(if number == wide { 1 << 52 } else { (3 + number) << 40 }));
         }
         let wish = [map(0, PAGE, GIB, LeafSize::PAGE)];
         let mut plan = table.plan(&wish, None).unwrap();
-        assert_eq!(plan.tables_needed(), 2);
+        assert_eq!(plan.tables_needed(), needed);
         let mut gather = plan.gather();
         let refusal = plan.apply(&mut reserve, &mut gather);
-        assert_eq!(refusal, if is_refused { Err(Refusal::OutputTooWide(PhysAddr::new(1 << 50))) } else { Ok(()) });
+        assert_eq!(refusal, if wide == 0 { Ok(()) } else { Err(Refusal::OutputTooWide(PhysAddr::new(1 << 52))) });
     }
 }
 
@@ -281,7 +280,7 @@ fn a_kept_group_does_not_dissolve_into_holes() {
 #[test]
 fn a_page_table_takes_a_root() {
     let (memory, mut reserve) = (Memory::new(), Reserve::new());
-    let geometry = Geometry::<Granule4K>::lower(39).unwrap();
+    let geometry = shape::<Granule4K>(39, AddressHalf::Lower);
     let refused = PageTable::offline(&memory, geometry, KERNEL, &mut reserve).map(|table| table.root());
     assert_eq!(refused, Err(Refusal::ReserveShortBy(1)));
 }

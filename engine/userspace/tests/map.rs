@@ -8,12 +8,13 @@ use seed::Seed;
 use vellum_userspace::Map;
 
 /// The two hold the same, whichever way they are read.
-fn compare(map: &Map<u32, u64>, model: &BTreeMap<u32, u64>, key: u32) {
-    assert_eq!(map.len(), model.len());
+fn compare(map: &mut Map<u32, u64>, model: &BTreeMap<u32, u64>, key: u32) {
+    assert_eq!((map.len(), map.get_mut(&key).copied()), (model.len(), model.get(&key).copied()));
     assert!(map.iter().eq(model), "upwards");
     assert!(map.below(&u32::MAX).eq(model.iter().rev()), "downwards");
     assert_eq!((map.first(), map.last()), (model.first_key_value(), model.last_key_value()));
     assert_eq!(map.get(&key), model.get(&key));
+    assert_eq!(map.contains_key(&key), model.contains_key(&key));
     assert!(map.at_least(&key).eq(model.range(key..)));
     assert!(map.below(&key).eq(model.range(..key).rev()));
     assert_eq!(map.up_to(&key), model.range(..=key).next_back());
@@ -35,15 +36,15 @@ fn it_holds_what_a_map_of_alloc_holds() {
                 assert_eq!(map.remove(&key), model.remove(&key));
             }
             if keys < 200 || step % 500 == 0 {
-                compare(&map, &model, key);
+                compare(&mut map, &model, key);
             }
         }
-        let copy = map.try_clone(|key, value| Some((*key, *value))).unwrap();
-        compare(&copy, &model, keys / 2);
+        let mut copy = map.try_clone(|key, value| Some((*key, *value))).unwrap();
+        compare(&mut copy, &model, keys / 2);
         let odd = |key: &u32, _: &mut u64| key % 2 == 1;
         map.retain(odd);
         model.retain(odd);
-        compare(&map, &model, keys / 2);
+        compare(&mut map, &model, keys / 2);
         model.keys().for_each(|key| assert!(map.remove(key).is_some()));
         assert!(map.is_empty() && map.iter().next().is_none());
     }
@@ -102,6 +103,41 @@ fn it_has_no_more_levels_than_its_entries_need() {
         map.retain(|key, ()| key.0.wrapping_mul(step) % 12_000 == 0);
         assert_eq!(map.len(), 6);
         assert!(most_compared(&map, (0..6_u32).map(|at| (at * 12_000).wrapping_mul(step))) <= 4);
+    }
+}
+
+/// Nodes of the tree that hold something, and nodes in hand.
+fn nodes(map: &Map<u32, ()>) -> (usize, usize) {
+    let text = format!("{map:?}");
+    let (tree, hand) = text.split_once(", leaves: ").unwrap();
+    (tree.matches("Leaf([(").count() + tree.matches("Inner([").count(), hand.matches('[').count() - 2)
+}
+
+/// No node comes from the heap that was not in hand before, however the tree grows.
+#[test]
+fn what_is_reserved_is_taken_from_what_is_in_hand() {
+    for (step, more) in [1, u32::MAX].into_iter().flat_map(|step| [1_u32, 2, 7, 40].map(|more| (step, more))) {
+        let mut map = Map::new();
+        for round in 0..300 / more {
+            map.reserve(more as usize).unwrap();
+            let (tree, hand) = nodes(&map);
+            assert!(hand >= 3 * more as usize, "{more} leaves, and two inner nodes at least");
+            for at in round * more..(round + 1) * more {
+                assert_eq!(map.insert(at.wrapping_mul(step), ()), Ok(None));
+            }
+            let (tree_then, hand_then) = nodes(&map);
+            assert_eq!(tree_then + hand_then, tree + hand, "{more} by {step}");
+        }
+    }
+}
+
+/// Nodes are full where keys come in order, and half full where they come from above.
+#[test]
+fn keys_in_order_fill_their_nodes() {
+    for (step, most) in [(1, 1200 / 11 + 20), (u32::MAX, 1200 / 6 + 40)] {
+        let mut map = Map::new();
+        (0..1200_u32).for_each(|at| assert_eq!(map.insert(at.wrapping_mul(step), ()), Ok(None)));
+        assert!(nodes(&map).0 <= most, "{} nodes", nodes(&map).0);
     }
 }
 

@@ -13,9 +13,11 @@ use vellum_pagetable::{
     El1, HardwareUpdates, Licence, Memory, PageTable, Platform, Reserve, Scope, Slot, Step, TlbFeatures, Tolerance,
 };
 use vellum_vmsa::{
-    AddressHalf, BbmLevel, Descriptor, Geometry, Granule, Layout, Maintenance, Meaning, PhysAddr, Stage1Attributes,
-    VirtAddr,
+    AddressHalf, BbmLevel, Descriptor, Geometry, Granule, Maintenance, Meaning, PhysAddr, Stage1Attributes, VirtAddr,
 };
+
+#[path = "../../../pagetable/tests/common/widths.rs"]
+pub(crate) mod widths;
 
 pub(crate) const MIB: u64 = 1 << 20;
 pub(crate) const GIB: u64 = 1 << 30;
@@ -227,7 +229,12 @@ pub(crate) fn region(from: u64, to: u64, attributes: Stage1Attributes) -> Region
 impl Plan {
     /// One bank, all of it writable.
     pub(crate) fn one(from: u64, to: u64) -> Self {
-        Self { regions: vec![region(from, to, DATA)], leaves: Leaves::Largest, input_bits: 39, range: None }
+        Self {
+            regions: vec![region(from, to, DATA)],
+            leaves: Leaves::Largest,
+            input_bits: widths::asked().unwrap_or(39),
+            range: None,
+        }
     }
 
     pub(crate) fn bytes(&self) -> u64 {
@@ -238,12 +245,7 @@ impl Plan {
 /// The linear map begins where the upper half does.
 pub(crate) fn geometry<G: Granule>(plan: &Plan) -> Geometry<G> {
     let bits = plan.input_bits.max(if G::SHIFT == 16 && plan.input_bits == 39 { 42 } else { 0 });
-    let layout = match G::SHIFT {
-        16 if bits > 48 => Layout::Lpa,
-        _ if bits > 48 => Layout::Lpa2,
-        _ => Layout::Bits48,
-    };
-    Geometry::new(bits, layout, AddressHalf::Upper).unwrap()
+    Geometry::new(bits, widths::layout::<G>(bits), AddressHalf::Upper).unwrap()
 }
 
 pub(crate) fn painted<G: Granule>(plan: &Plan, first: Cpu) -> LinearMap<Kernel<G>> {

@@ -2,10 +2,9 @@
 
 use std::ops::Range;
 
+use super::regimes::Drawn;
 use vellum_pagetable::{Change, HardwareUpdates, Stage2, TlbFeatures};
-use vellum_vmsa::{
-    Geometry, Granule4K, IntermediateAddr, Layout, LeafSize, Level, PhysAddr, Stage2Attributes, Stage2Memory,
-};
+use vellum_vmsa::{Geometry, Granule4K, IntermediateAddr, LeafSize, PhysAddr, Stage2Attributes, Stage2Memory};
 
 pub(crate) const FULL: TlbFeatures = TlbFeatures { range: true, level_hints: true, repeat: false };
 pub(crate) const GUEST: Stage2 = Stage2 { vmid: 7, tlb: FULL, hardware_updates: HardwareUpdates::None };
@@ -31,5 +30,5 @@ pub(crate) fn write_protect(from: u64, bytes: u64) -> Change<Stage2> {
 
 /// 40 bits of intermediate address from two tables at level 1.
 pub(crate) fn shape() -> Geometry<Granule4K> {
-    Geometry::stage2(40, Level::L1, Layout::Bits48).unwrap()
+    Stage2::fixed(40)
 }

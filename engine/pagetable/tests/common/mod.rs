@@ -10,6 +10,9 @@ pub(crate) mod regimes;
 pub(crate) mod tlbi;
 pub(crate) mod told;
 pub(crate) mod walkers;
+pub(crate) mod widths;
+
+pub(crate) use widths::{asked, shape};
 
 use std::convert::Infallible;
 use std::ops::ControlFlow;
@@ -19,8 +22,8 @@ use vellum_pagetable::{
     Tolerance,
 };
 use vellum_vmsa::{
-    Address, AddressHalf, BbmLevel, Descriptor, Geometry, Granule, Granule4K, Layout, LeafSize, Meaning, PhysAddr,
-    Stage1Attributes, VirtAddr,
+    Address, AddressHalf, BbmLevel, Descriptor, Geometry, Granule, Granule4K, Layout, LeafSize, Level, Meaning,
+    PhysAddr, Stage1Attributes, VirtAddr,
 };
 
 /// Where tables come from.
@@ -40,12 +43,25 @@ pub(crate) const PLAIN_KERNEL: El1 = El1 {
     hardware_updates: HardwareUpdates::None,
 };
 
+/// Tables of 4 KiB above those of level 1, of a width that was asked for. Tests have none by themselves.
+pub(crate) fn tables_above() -> usize {
+    let start = shape::<Granule4K>(39, AddressHalf::Lower).start();
+    usize::try_from(Level::L1.number() - start.number()).unwrap_or(0)
+}
+
+/// A shape of the lower half, or of the width that was asked for.
+fn lower<G: Granule>(bits: u32, layout: Layout) -> Geometry<G> {
+    match layout {
+        Layout::Bits48 => shape(bits, AddressHalf::Lower),
+        _ => Geometry::new(asked().unwrap_or(bits), layout, AddressHalf::Lower).unwrap(),
+    }
+}
+
 /// An empty page table of the lower half, not live.
 pub(crate) fn offline<'m, G: Granule>(memory: &'m Memory, bits: u32, layout: Layout) -> PageTable<'m, G, El1, Memory> {
     let mut reserve = Reserve::new();
     memory.supply::<G>(&mut reserve, 1);
-    let geometry = Geometry::new(bits, layout, AddressHalf::Lower).unwrap();
-    PageTable::offline(memory, geometry, KERNEL, &mut reserve).unwrap()
+    PageTable::offline(memory, lower(bits, layout), KERNEL, &mut reserve).unwrap()
 }
 
 pub(crate) const MIB: u64 = 1 << 20;
@@ -78,7 +94,7 @@ pub(crate) fn live<'m, G: Granule, R: Regime>(
     regime: R,
     setup: &[Change<R>],
 ) -> Table<'m, G, R> {
-    live_at(memory, Geometry::new(bits, layout, AddressHalf::Lower).unwrap(), regime, setup)
+    live_at(memory, lower(bits, layout), regime, setup)
 }
 
 /// A live page table of 39 bits and 4 KiB pages in the kernel's regime, which holds `setup`.

@@ -3,6 +3,8 @@
 use vellum_pagetable::{El1, El2, El2And0, HardwareUpdates, Regime, Scope, Stage2, TlbFeatures};
 use vellum_vmsa::{AddressHalf, Geometry, Granule, Layout, Level, Stage1Attributes, Stage2Attributes};
 
+use super::widths::{asked, layout};
+
 /// A regime that tests draw.
 pub(crate) trait Drawn: Regime + std::fmt::Debug {
     /// Attributes that a test plays with: some change in place, some need break-before-make, one no CPU knows.
@@ -13,6 +15,12 @@ pub(crate) trait Drawn: Regime + std::fmt::Debug {
 
     /// A shape with so many input bits, if there is one; `choice` decides whatever else it has.
     fn shape<G: Granule>(bits: u32, layout: Layout, choice: u8) -> Option<Geometry<G>>;
+
+    /// The shape of a test that has one: of so many bits, or of the width that was asked for.
+    fn fixed<G: Granule>(bits: u32) -> Geometry<G> {
+        let bits = asked().unwrap_or(bits);
+        Self::shape(bits, layout::<G>(bits), 0).unwrap()
+    }
 
     /// Attributes of these bits.
     fn attributes(bits: u64) -> Self::Attributes;

@@ -13,22 +13,19 @@ use std::rc::Rc;
 
 use vellum_pagetable::{Census, HardwareUpdates, Licence, Reserve, TlbFeatures, Tolerance};
 use vellum_userspace::{AddressSpace, Asids, Embedder, Error, Frames, Limits, Numbers, Rights, Shape};
-use vellum_vmsa::{AddressHalf, BbmLevel, Geometry, Granule, Layout, Level, PageSize, PhysAddr, Stage1Attributes};
+use vellum_vmsa::{AddressHalf, BbmLevel, Geometry, Granule, Level, PhysAddr, Stage1Attributes};
+
+#[path = "../../../pagetable/tests/common/widths.rs"]
+pub(crate) mod widths;
+
+use widths::{asked, shape};
 
 pub(crate) const RW: Rights = Rights::READ.union(Rights::WRITE);
 pub(crate) const RX: Rights = Rights::READ.union(Rights::EXECUTE);
 
-/// Names the bits of address that spaces have here, where another process asks for a width: [`crate::widths`].
-pub(crate) const WIDTH: &str = "VELLUM_TEST_WIDTH";
-
-/// The width that was asked for.
-fn width() -> Option<u32> {
-    std::env::var(WIDTH).ok().map(|bits| bits.parse().expect("a number of bits"))
-}
-
 /// Below it `mmap` looks for room.
 pub(crate) fn ceiling() -> u64 {
-    if width() == Some(36) { 0xf_0000_0000 } else { 0x7f_0000_0000 }
+    if asked() == Some(36) { 0xf_0000_0000 } else { 0x7f_0000_0000 }
 }
 
 /// Levels of tables above level 1.
@@ -40,13 +37,7 @@ pub(crate) fn levels_above<G: Granule>() -> usize {
 /// The shape of page tables, and the address behind the highest.
 pub(crate) fn geometry<G: Granule>() -> (Geometry<G>, u64) {
     let least = if G::SHIFT == 16 { 42 } else { 39 };
-    let bits = width().unwrap_or(least);
-    let layout = match G::PAGE_SIZE {
-        PageSize::Size64K if bits > 48 => Layout::Lpa,
-        _ if bits > 48 => Layout::Lpa2,
-        _ => Layout::Bits48,
-    };
-    (Geometry::new(bits, layout, AddressHalf::Lower).unwrap(), 1 << width().unwrap_or(39))
+    (shape(least, AddressHalf::Lower), 1 << asked().unwrap_or(39))
 }
 
 pub(crate) use file::TestFile;
