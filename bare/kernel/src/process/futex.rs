@@ -3,9 +3,8 @@
 use crate::fallible::{Arc, List, NoMemory};
 use crate::locks::{OpenLock, order};
 use alloc::vec::Vec;
-use core::cell::Cell;
-use core::slice;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::Ordering;
+use core::{mem, slice};
 
 use hardware::user;
 use userspace::{Access, AreaFlags, Backing, Kind, Map, Rights};
@@ -15,7 +14,11 @@ use super::errno::{Answer, EAGAIN, EFAULT, EINTR, EINVAL, ENOMEM, ERESTART, ETIM
 use super::table::Process;
 use crate::threads::dispatcher;
 use crate::threads::queue;
-use crate::threads::thread::{Leaving, Thread, current};
+use crate::threads::thread::{Leaving, current};
+
+mod line;
+
+use line::{Line, Waiter};
 
 /// Which word: of an address space, or of a file that several map.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -26,39 +29,12 @@ impl Key {
     pub(super) const FIRST: Self = Self(0, 0);
 }
 
-struct Waiter {
-    thread: Arc<Thread>,
-    bits: u32,
-    is_woken: AtomicBool,
-    /// What it waits for, while it is in the table; under the table's lock.
-    key: Cell<Key>,
-    /// Of those that were taken out of the table together, the one before; whoever took them has it.
-    before: Cell<Option<Arc<Waiter>>>,
-}
-
-// SAFETY: whoever reaches `key` has the table's lock, and whoever reaches `before` has taken the waiter out of it.
-unsafe impl Sync for Waiter {}
-// SAFETY: as above.
-unsafe impl Send for Waiter {}
-
-impl Waiter {
-    fn new(thread: Arc<Thread>, bits: u32, key: Key) -> Result<Arc<Self>, NoMemory> {
-        Arc::try_new(Self {
-            thread,
-            bits,
-            is_woken: AtomicBool::new(false),
-            key: Cell::new(key),
-            before: Cell::new(None),
-        })
-    }
-}
-
 /// What the word of a mutex says whose owner has died, who waits, and who has it.
 pub(super) const OWNER_DIED: u32 = 0x4000_0000;
 pub(super) const HAS_WAITERS: u32 = 0x8000_0000;
 pub(super) const OWNER: u32 = 0x3fff_ffff;
 
-type Table = Map<Key, Vec<Arc<Waiter>>>;
+type Table = Map<Key, Line>;
 
 static TABLE: OpenLock<Table> = OpenLock::new(order::FUTEX, Map::new());
 
@@ -119,22 +95,19 @@ fn enter(address: u64, value: u32, waiter: &Arc<Waiter>) -> Result<bool, Errno> 
 }
 
 fn add(table: &mut Table, waiter: &Arc<Waiter>) -> Result<(), NoMemory> {
-    let key = waiter.key.get();
-    let result = waiters_of(table, key).and_then(|waiters| waiters.try_push(waiter.clone()));
-    forget_empty(table, key);
-    result
+    waiters_of(table, waiter.key.get()).map(|waiters| waiters.push(waiter.clone()))
 }
 
 /// Who waits for a word, be it nobody yet.
-fn waiters_of(table: &mut Table, key: Key) -> Result<&mut Vec<Arc<Waiter>>, NoMemory> {
+fn waiters_of(table: &mut Table, key: Key) -> Result<&mut Line, NoMemory> {
     if !table.contains_key(&key) {
-        table.insert(key, Vec::new())?;
+        table.insert(key, Line::default())?;
     }
     table.get_mut(&key).ok_or(NoMemory)
 }
 
 fn forget_empty(table: &mut Table, key: Key) {
-    if table.get(&key).is_some_and(Vec::is_empty) {
+    if table.get(&key).is_some_and(Line::is_empty) {
         table.remove(&key);
     }
 }
@@ -169,10 +142,9 @@ fn forget_waiters(all: &[Arc<Waiter>]) {
     for waiter in all {
         TABLE.with(|table| {
             let key = waiter.key.get();
-            let Some(waiters) = table.get_mut(&key) else { return };
-            waiters.retain(|one| !Arc::ptr_eq(one, waiter));
-            if waiters.is_empty() {
-                table.remove(&key);
+            if let Some(waiters) = table.get_mut(&key) {
+                waiters.remove(waiter);
+                forget_empty(table, key);
             }
         });
     }
@@ -213,7 +185,7 @@ pub(crate) fn wait_for_any(process: &Process, words: &[(Place, u32)], deadline: 
 
 /// Gives back what the table has of the heap: there is no process any more.
 pub(crate) fn forget() {
-    drop(TABLE.with(core::mem::take));
+    drop(TABLE.with(mem::take));
 }
 
 /// Whether there can be a word at an address, and, where several processes may have it, whether there is one.
@@ -245,15 +217,11 @@ impl Woken {
     /// Takes up to `most` waiters that have one of these bits out of the table.
     fn take(&mut self, table: &mut Table, key: Key, most: usize, bits: u32) {
         let Some(waiters) = table.get_mut(&key) else { return };
-        let most = self.count + most.min(waiters.len());
-        waiters.retain(|waiter| {
-            let is_meant = self.count < most && waiter.bits & bits != 0;
-            if is_meant {
-                waiter.before.set(self.last.replace(waiter.clone()));
-                self.count += 1;
-                waiter.is_woken.store(true, Ordering::Release);
-            }
-            !is_meant
+        let is_meant = |waiter: &Waiter| waiter.bits & bits != 0;
+        waiters.take(most, is_meant, |waiter| {
+            self.count += 1;
+            waiter.is_woken.store(true, Ordering::Release);
+            waiter.before.set(self.last.replace(waiter.clone()));
         });
         forget_empty(table, key);
     }
@@ -289,34 +257,35 @@ pub(crate) fn requeue(
             return Some(Err(EAGAIN));
         }
         // Nobody is woken unless there is memory to move the others.
-        let moved = moves.min(table.get(&keys[0]).map_or(0, Vec::len));
-        let has_room = waiters_of(table, keys[1]).is_ok_and(|waiters| waiters.try_reserve(moved).is_ok());
+        let has_room = waiters_of(table, keys[1]).is_ok();
         if has_room {
             woken.take(table, keys[0], wakes, u32::MAX);
         }
-        let moved = if has_room { Ok(move_waiters(table, keys, moved)) } else { Err(ENOMEM) };
+        let moved = if has_room { Ok(move_waiters(table, keys, moves)) } else { Err(ENOMEM) };
         forget_empty(table, keys[1]);
         Some(moved)
     })??;
     Ok((woken.wake() + moved) as u64)
 }
 
-/// Has up to `most` who wait for one word wait for another, which has room for them; how many.
+/// Has up to `most` who wait for one word wait for another, which is in the table; how many.
 fn move_waiters(table: &mut Table, [from, to]: [Key; 2], most: usize) -> usize {
-    let Some(waiters) = table.get_mut(&from) else { return 0 };
-    let count = most.min(waiters.len());
-    if from == to {
-        waiters.rotate_left(count);
-        return count;
-    }
-    let mut rest = core::mem::take(waiters);
-    let Some(moved) = table.get_mut(&to) else { return 0 };
-    for waiter in rest.drain(..count) {
-        waiter.key.set(to);
-        let _ = moved.try_push(waiter);
-    }
-    if let Some(waiters) = table.get_mut(&from) {
-        *waiters = rest;
+    let Some(mut rest) = table.get_mut(&from).map(mem::take) else { return 0 };
+    let (mut moved, mut count) = (Line::default(), 0);
+    rest.take(
+        most,
+        |_| true,
+        |waiter| {
+            waiter.key.set(to);
+            moved.push(waiter);
+            count += 1;
+        },
+    );
+    // Where both are one word, those that were moved stand behind the others.
+    for (key, line) in [(from, rest), (to, moved)] {
+        if let Some(waiters) = table.get_mut(&key) {
+            waiters.append(line);
+        }
     }
     forget_empty(table, from);
     count
