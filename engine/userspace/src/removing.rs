@@ -6,6 +6,7 @@
 //! ```
 //! A frame that is released while a TLB still leads to it would be another's, and could be read and written through it.
 
+use alloc::vec::Vec;
 use core::ops::{ControlFlow, Range};
 
 use pagetable::{Change, Reserve};
@@ -15,6 +16,13 @@ use crate::embedder::Embedder;
 use crate::error::Short;
 use crate::shape::{Leaf, Note};
 use crate::state::{Editing, State, Table, portion_of_tables};
+
+/// Adds to a list that has room, which `State` reserves: the compiler leaves no way to a list that grows.
+fn push<T>(list: &mut Vec<T>, item: T) {
+    if list.len() < list.capacity() {
+        list.push(item);
+    }
+}
 
 impl<E: Embedder> State<E> {
     /// Unmaps the pages of a range. Tables that came free go into `supply`. After an error nothing has changed.
@@ -34,7 +42,7 @@ impl<E: Embedder> State<E> {
             }
             let end = self.note_frames(&table, at..portion_end)?;
             unmap::<E>(&mut table, editing, at..end, supply)?;
-            for (first, pages) in self.doomed.drain(..) {
+            for (first, pages) in self.doomed.0.drain(..).zip(self.doomed.1.drain(..)) {
                 editing.embedder.release_run(first, pages, E::Granule::SHIFT);
             }
             at = end;
@@ -46,7 +54,7 @@ impl<E: Embedder> State<E> {
 
     /// Notes the frames that the leaves of a range refer to, as many as there is room for; up to where.
     fn note_frames(&mut self, table: &Table<'_, '_, E>, range: Range<u64>) -> Result<u64, Short> {
-        let (doomed, resident) = (&mut self.doomed, &mut self.resident);
+        let ((frames, counts), resident) = (&mut self.doomed, &mut self.resident);
         let noted = table.view().for_each_run(range.start.into()..range.end.into(), |entry, count| {
             let Meaning::Leaf(frame, _) = entry.lookup.meaning else { return ControlFlow::Continue(()) };
             let leaf = Leaf::new(frame, entry.lookup.descriptor);
@@ -54,13 +62,15 @@ impl<E: Embedder> State<E> {
                 return ControlFlow::Continue(());
             }
             // Pages of one leaf lead on from each other, so that it never ends between them.
-            // By its room, which `State` reserves: the compiler then leaves no way to a list that grows.
-            let is_full = doomed.len() == doomed.capacity();
+            let is_full = frames.len() == frames.capacity() || counts.len() == counts.capacity();
             let more = (count as u64) << (entry.shift - E::Granule::SHIFT);
-            match doomed.last_mut() {
-                Some((first, pages)) if *first + (*pages << E::Granule::SHIFT) == frame => *pages += more,
+            match (frames.last(), counts.last_mut()) {
+                (Some(first), Some(pages)) if *first + (*pages << E::Granule::SHIFT) == frame => *pages += more,
                 _ if is_full => return ControlFlow::Break(entry.input.into()),
-                _ => doomed.push((frame, more)),
+                _ => {
+                    push(frames, frame);
+                    push(counts, more);
+                }
             }
             resident.subtract_many(&leaf, more);
             ControlFlow::Continue(())

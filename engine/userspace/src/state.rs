@@ -30,8 +30,9 @@ pub(crate) const HEAP: usize = 16 << 10;
 pub struct State<E: Embedder> {
     pub(crate) areas: Areas<E::File>,
     pub(crate) root: Root<E::Granule, El1>,
-    /// Frames that TLBs have yet to forget, and how many lie there: room for [`DOOMED`], so that to unmap takes no memory.
-    pub(crate) doomed: Vec<(PhysAddr, u64)>,
+    /// Frames that TLBs have yet to forget, and how many lie there: room for [`DOOMED`], so that to unmap takes no memory. Each list has
+    /// room in a page of 4K, so that a space needs no memory in one piece.
+    pub(crate) doomed: (Vec<PhysAddr>, Vec<u64>),
     /// From where the heap begins to the break.
     pub(crate) heap: Range<u64>,
     /// Below it `mmap` looks for room.
@@ -84,8 +85,9 @@ pub(crate) type Table<'e, 'a, E> = PageTable<'e, <E as Embedder>::Granule, El1, 
 impl<E: Embedder> State<E> {
     /// That of a space that has nothing; `None` if there is no heap for it.
     pub(crate) fn new(root: Root<E::Granule, El1>, ceiling: u64, limits: Limits) -> Option<Self> {
-        let mut doomed = Vec::new();
-        doomed.try_reserve_exact(DOOMED).ok()?;
+        let mut doomed = (Vec::new(), Vec::new());
+        doomed.0.try_reserve_exact(DOOMED).ok()?;
+        doomed.1.try_reserve_exact(DOOMED).ok()?;
         Some(Self {
             areas: Areas::new(),
             root,

@@ -4,9 +4,9 @@
 use libc::*;
 use programs::child::{ended, wait};
 use programs::machine::{exit, fork, word};
-use programs::memory::pages;
+use programs::memory::{ANONYMOUS, READ_WRITE, pages};
 use programs::timers::{MILLISECOND, SECOND, await_signal, bit, mask, now};
-use programs::{Answer, call};
+use programs::{Answer, call, map, page, tell, touch};
 use std::ffi::CString;
 use std::sync::atomic::Ordering::SeqCst;
 use std::thread::{self, JoinHandle};
@@ -18,6 +18,9 @@ const ALL: u64 = i32::MAX as u64;
 
 fn main() {
     let many = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(1000);
+    if std::env::args().nth(2).as_deref() == Some("scattered") {
+        scatter();
+    }
     one_word(many);
     one_pipe(many);
     one_moment(many);
@@ -26,6 +29,23 @@ fn main() {
     one_folder(many);
     one_table(many.min(4000));
     one_signal(many.min(1000));
+}
+
+/// Leaves half of the memory, in single pages: two files take turns to have one, and one goes. Then a list that grows beyond a page in one
+/// piece is refused, and whoever needs it fails.
+fn scatter() {
+    let [stays, goes] = [0, 1].map(|_| call(SYS_memfd_create, &[c"crowds".as_ptr() as u64, 0]).expect("a file"));
+    let bytes = vec![1u8; page() as usize];
+    let write = |file| call(SYS_write, &[file, bytes.as_ptr() as u64, page()]);
+    while write(stays).is_ok() && write(goes).is_ok() {}
+    call(SYS_close, &[goes]).expect("it closes");
+    // What files leave to others lies together.
+    let bytes = 16 << 20;
+    touch(map(0, bytes, READ_WRITE, ANONYMOUS, -1, 0).expect("memory"), bytes, 1);
+    for count in [1000, 1100, 65_536] {
+        let groups = vec![7u32; count];
+        tell(&format!("{count} groups"), call(SYS_setgroups, &[count as u64, groups.as_ptr() as u64]));
+    }
 }
 
 fn begin(many: usize, body: impl Fn(usize) + Copy + Send + 'static) -> Vec<JoinHandle<()>> {
