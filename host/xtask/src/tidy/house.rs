@@ -18,11 +18,11 @@ pub(crate) const ROOMS: &[Room] = &[
     // Layer 0: the architecture's words; the simulated machine, which uses nothing of the engine; what command-line programs
     // share; and the seed of a run.
     room("vellum-vmsa", 6_900, &[]),
-    room("seed", 200, &[]),
-    room("machine", 20_200, &["seed"]),
+    room("seed", 300, &[]),
+    room("machine", 20_300, &["seed"]),
     room("terminal", 400, &[]),
     // Layer 1.
-    room("vellum-pagetable", 19_000, &["vellum-vmsa"]),
+    room("vellum-pagetable", 19_500, &["vellum-vmsa"]),
     room("a64", 2_220, &["machine"]),
     // Layer 2.
     room("vellum-linearmap", 5_300, &["vellum-vmsa", "vellum-pagetable"]),
@@ -33,7 +33,7 @@ pub(crate) const ROOMS: &[Room] = &[
     room("kerncore", 11_000, &["vellum-vmsa"]),
     room("hardware", 5_200, &["vellum-vmsa", "vellum-pagetable", "kerncore"]),
     room("common", 600, &["vellum-vmsa", "vellum-pagetable", "kerncore", "hardware"]),
-    room("image", 6_200, &["vellum-vmsa", "vellum-pagetable", "seed"]),
+    room("image", 6_300, &["vellum-vmsa", "vellum-pagetable", "seed"]),
     room("code", 3_300, &["vellum-vmsa", "vellum-pagetable", "machine", "a64", "terminal"]),
     room(
         "checks",
@@ -61,18 +61,18 @@ pub(crate) const ROOMS: &[Room] = &[
     room("audit", 3_270, &["machine"]),
     room(
         "vellum",
-        16_800,
+        17_100,
         &["vellum-vmsa", "vellum-pagetable", "vellum-linearmap", "kerncore", "image", "machine", "seed", "terminal"],
     ),
     room("zoo", 1_730, &["checks", "machine", "terminal"]),
     room("logic", 2_300, &["seed", "terminal"]),
-    room("xtask", 14_600, &[]),
-    room("programs", 12_800, &[]),
+    room("xtask", 14_700, &[]),
+    room("programs", 13_300, &[]),
     room("bench", 3_450, &["vellum-vmsa", "vellum-pagetable", "vellum-linearmap", "seed"]),
 ];
 
 /// Lines of all crates together.
-pub(crate) const ALL_LINES: usize = 199_800;
+pub(crate) const ALL_LINES: usize = 201_800;
 
 /// What the tests of every crate may use, whatever the crate itself may.
 pub(crate) const FOR_TESTS: &[&str] = &["seed", "a64"];
