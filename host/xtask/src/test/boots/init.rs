@@ -272,7 +272,7 @@ const MASKED: [(&str, &[&str]); 10] = [
 ];
 const ALL_SIZES: [&str; 3] = ["4k", "16k", "64k"];
 
-/// The most instructions with interrupts masked: more than twice what is measured, so that work which grows with a program's numbers is seen,
+/// The most instructions with interrupts masked: some twice what is measured, so that work which grows with a program's numbers is seen,
 /// and a compiler's choices are not.
 const MASKED_AT_MOST: u64 = 20_000;
 
