@@ -10,7 +10,8 @@ use core::borrow::Borrow;
 use core::mem;
 use core::slice;
 
-use self::node::{MOST, Node, node, push, put, reserve};
+pub(crate) use self::node::push;
+use self::node::{MOST, Node, node, put, reserve};
 use crate::error::Error;
 
 mod node;

@@ -6,7 +6,6 @@
 //! ```
 //! A frame that is released while a TLB still leads to it would be another's, and could be read and written through it.
 
-use alloc::vec::Vec;
 use core::ops::{ControlFlow, Range};
 
 use pagetable::{Change, Reserve};
@@ -14,15 +13,9 @@ use vmsa::{Geometry, Granule, Level, Meaning};
 
 use crate::embedder::Embedder;
 use crate::error::Short;
+use crate::map::push;
 use crate::shape::{Leaf, Note};
 use crate::state::{Editing, State, Table, portion_of_tables};
-
-/// Adds to a list that has room, which `State` reserves: the compiler leaves no way to a list that grows.
-fn push<T>(list: &mut Vec<T>, item: T) {
-    if list.len() < list.capacity() {
-        list.push(item);
-    }
-}
 
 impl<E: Embedder> State<E> {
     /// Unmaps the pages of a range. Tables that came free go into `supply`. After an error nothing has changed.

@@ -43,7 +43,8 @@ pub(super) fn put<T>(list: &mut Vec<T>, at: usize, item: T) {
     }
 }
 
-pub(super) fn push<T>(list: &mut Vec<T>, item: T) {
+/// Adds an item to a list that has room for it.
+pub(crate) fn push<T>(list: &mut Vec<T>, item: T) {
     let at = list.len();
     put(list, at, item);
 }
