@@ -36,17 +36,39 @@ static LACKING: Waiters = Waiters::new();
 /// The process whose end is waited for, and since when, in ticks of the counter.
 static AWAITED: Lock<(i32, u64)> = Lock::new(order::AWAITED, (0, 0));
 
+/// Has so many pages be free for a call that needs them, as a fault would: without them a call would be refused that could be answered as
+/// soon as somebody has ended. Whether they are; not if nobody is left to end, or the thread is to end itself.
+pub(super) fn make_room(pages: u64) -> bool {
+    while !frames::has_room(pages) {
+        if !search(true) {
+            return false;
+        }
+    }
+    true
+}
+
 /// Has memory come free, from a process that ends if there is no other, which is never the first. The thread looks then whether it has
 /// what it lacks.
 pub(super) fn free_memory() {
+    search(false);
+}
+
+/// The same, for a call or a fault: a call is refused rather than that its own process ends, or one that is never to. Whether memory has
+/// come free, or is about to.
+fn search(is_call: bool) -> bool {
     if current().owner.is_dying() {
-        return;
+        return false;
     }
     if !IS_CHOOSING.swap(true, Ordering::Acquire) {
-        let has_freed = choose();
+        let chosen = choose(is_call);
         IS_CHOOSING.store(false, Ordering::Release);
-        if has_freed {
-            return tell();
+        match chosen {
+            Chosen::Freed => {
+                tell();
+                return true;
+            }
+            Chosen::Nobody => return false,
+            Chosen::Ends => {}
         }
     }
     let deadline = timer::read_counter() + timer::read_frequency() * PAUSE / 1000;
@@ -56,6 +78,7 @@ pub(super) fn free_memory() {
         // It takes the signal once it has what it lacks.
         dispatcher::leave(Leaving::Parked(Some(deadline)));
     }
+    true
 }
 
 /// Memory may have come free.
@@ -63,20 +86,30 @@ pub(super) fn tell() {
     LACKING.wake_all();
 }
 
-/// Frees memory now, or has a process free its own. Whether it was now.
-fn choose() -> bool {
+/// What has become of a search for memory.
+enum Chosen {
+    /// Some came free.
+    Freed,
+    /// A process is to end.
+    Ends,
+    /// No process has any that may be taken.
+    Nobody,
+}
+
+/// Frees memory now, or has a process free its own.
+fn choose(is_call: bool) -> Chosen {
     // Memory of a process that ends already comes free first.
     for process in table::all().filter(|process| process.is_ending()) {
         // Who changes it now is about to give it back.
         let has_some = |space: &Arc<dyn Space>| space.resident().is_none_or(|pages| pages > 1);
         if let Some(space) = process.try_space().filter(|space| has_some(space) && !is_needed(space)) {
-            return reap(&process, &*space);
+            return if reap(&process, &*space) { Chosen::Freed } else { Chosen::Ends };
         }
     }
     // What a program has said that it can do without goes next.
     let spaces = table::all().filter_map(|process| process.try_space());
     if spaces.map(|space| space.take_lazy(LAZY_AT_ONCE)).sum::<usize>() > 0 {
-        return true;
+        return Chosen::Freed;
     }
     // What it has, and what it is asked to be counted for beside; who is never to end does when there is nobody else.
     let all = frames::all_pages() as i64;
@@ -84,14 +117,17 @@ fn choose() -> bool {
     let candidates = table::all().filter(|process| !process.is_ending());
     let with_pages = candidates.filter_map(|process| Some((process.try_space()?.resident()?, process)));
     let worst = with_pages.max_by_key(|(pages, process)| badness(process).map(|badness| points(badness, *pages)));
-    let Some((pages, victim)) = worst else { return false };
+    let Some((pages, victim)) = worst else { return Chosen::Nobody };
+    if is_call && (badness(&victim).is_none() || Arc::ptr_eq(&victim, &current().task().process)) {
+        return Chosen::Nobody;
+    }
     if victim.end(SIGKILL.number()) {
         let kib = pages * (crate::facts::page_size().size_bytes() >> 10);
         victim.with_name(None, |name| {
             say!("out of memory: process {} ({name}), which had {kib} KiB, is killed", victim.number);
         });
     }
-    false
+    Chosen::Ends
 }
 
 /// Whether a process goes on that has this address space.
