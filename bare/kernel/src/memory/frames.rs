@@ -14,13 +14,15 @@ use vmsa::PhysAddr;
 use crate::facts::{facts, page_size};
 use crate::fallible::List;
 use crate::memory::{folios, pages, ranges};
+use crate::threads::thread;
 
 /// Bytes that stay free where a fault takes a page: what the kernel needs to go on when programs have taken the rest.
 ///
 /// ```text
 ///   free   all ── calls: content of files, large lists ── 2 kept ── faults, tables ── kept ── small lists ── kept / 2 ── who ends ── 0
 /// ```
-/// A call that finds no memory fails. A fault cannot: for it a process ends. So calls find none first.
+/// A call that finds no memory has a process ended, never its own, or fails where nobody else has more. For a fault a process ends,
+/// whichever it is. So calls find none first.
 const KEPT_BYTES: u64 = 8 << 20;
 /// The same in parts of all memory, where that is less.
 const KEPT_PART: u64 = 16;
@@ -87,10 +89,18 @@ fn find(frame: PhysAddr) -> Option<(&'static Counted, usize)> {
     })
 }
 
+/// Bytes that programs may take by faults: what is free beside what is kept.
+pub(crate) fn available_bytes() -> u64 {
+    pages::with_pages(|pages| pages.free_bytes()).saturating_sub(KEPT.load(Ordering::Relaxed))
+}
+
 /// Whether programs may take so many pages more.
 pub(crate) fn has_room(count: u64) -> bool {
-    let free = pages::with_pages(|pages| pages.free_bytes());
-    free >= KEPT.load(Ordering::Relaxed) + count * page_size().size_bytes()
+    let has_room = available_bytes() >= count * page_size().size_bytes();
+    if !has_room {
+        thread::note_lack();
+    }
+    has_room
 }
 
 /// Bytes that stay free where the heap takes so many for the thread that runs, which does not end.

@@ -36,25 +36,18 @@ static LACKING: Waiters = Waiters::new();
 /// The process whose end is waited for, and since when, in ticks of the counter.
 static AWAITED: Lock<(i32, u64)> = Lock::new(order::AWAITED, (0, 0));
 
-/// Has so many pages be free for a call that needs them, as a fault would: without them a call would be refused that could be answered as
-/// soon as somebody has ended. Whether they are; not if nobody is left to end, or the thread is to end itself.
-pub(super) fn make_room(pages: u64) -> bool {
-    while !frames::has_room(pages) {
-        if !search(true) {
-            return false;
-        }
-    }
-    true
-}
-
-/// Has memory come free, from a process that ends if there is no other, which is never the first. The thread looks then whether it has
-/// what it lacks.
-pub(super) fn free_memory() {
+/// Has memory come free for an access, from a process that ends if there is no other, which is never the first. The thread looks then
+/// whether it has what it lacks.
+pub(super) fn free_for_access() {
     search(false);
 }
 
-/// The same, for a call or a fault: a call is refused rather than that its own process ends, or one that is never to. Whether memory has
-/// come free, or is about to.
+/// The same for a call, which is refused rather than that its own process ends, or one that is never to. Whether memory has come free, or
+/// is about to.
+pub(super) fn free_for_call() -> bool {
+    search(true)
+}
+
 fn search(is_call: bool) -> bool {
     if current().owner.is_dying() {
         return false;

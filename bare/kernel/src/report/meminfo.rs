@@ -26,7 +26,7 @@ pub(super) fn write(text: &mut Text) {
     let rows = [
         ("MemTotal", all),
         ("MemFree", free),
-        ("MemAvailable", free),
+        ("MemAvailable", frames::available_bytes()),
         ("Buffers", 0),
         ("Cached", cached),
         ("SwapCached", 0),

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Those of the project's own programs that are asked for by name.
-const OWN: [&str; 22] = [
+const OWN: [&str; 23] = [
     "atomics",
     "chains",
     "converting",
@@ -29,6 +29,7 @@ const OWN: [&str; 22] = [
     "modelled",
     "modules",
     "parts",
+    "pressing",
     "racing_files",
     "racing_names",
     "racing_pipes",

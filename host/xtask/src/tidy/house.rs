@@ -43,7 +43,7 @@ pub(crate) const ROOMS: &[Room] = &[
     // Layer 4. The zoo makes historical bugs in traces, and in the engine. `vellum judge` rules on traces by the machine's rules.
     room(
         "kernel",
-        28_300,
+        28_400,
         &[
             "vellum-vmsa",
             "vellum-pagetable",
@@ -67,12 +67,12 @@ pub(crate) const ROOMS: &[Room] = &[
     room("zoo", 1_730, &["checks", "machine", "terminal"]),
     room("logic", 2_300, &["seed", "terminal"]),
     room("xtask", 14_700, &[]),
-    room("programs", 13_300, &[]),
+    room("programs", 13_400, &[]),
     room("bench", 3_450, &["vellum-vmsa", "vellum-pagetable", "vellum-linearmap", "seed"]),
 ];
 
 /// Lines of all crates together.
-pub(crate) const ALL_LINES: usize = 201_800;
+pub(crate) const ALL_LINES: usize = 201_900;
 
 /// What the tests of every crate may use, whatever the crate itself may.
 pub(crate) const FOR_TESTS: &[&str] = &["seed", "a64"];

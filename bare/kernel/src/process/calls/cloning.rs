@@ -9,12 +9,13 @@ use hardware::user;
 
 use super::{Call, Row};
 use crate::facts::page_size;
+use crate::memory::frames;
 use crate::process::errno::*;
 use crate::process::numbers;
 use crate::process::signals::{Action, SIGNALS, Stack};
 use crate::process::table::{New, Process};
 use crate::process::task::Task;
-use crate::process::{copies, family, pressure};
+use crate::process::{copies, family};
 use crate::threads::thread::current;
 use crate::threads::waiters::wait;
 use crate::threads::{dispatcher, queue};
@@ -114,7 +115,7 @@ fn begin_child(call: &mut Call, wanted: &Wanted) -> Answer {
     if flags & REFUSED != 0 || needs(CLONE_THREAD, CLONE_SIGHAND) || needs(CLONE_SIGHAND, CLONE_VM) {
         return Err(EINVAL);
     }
-    if !pressure::make_room(PAGES) {
+    if !frames::has_room(PAGES) {
         return Err(ENOMEM);
     }
     let parent = call.process().clone();

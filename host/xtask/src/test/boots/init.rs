@@ -59,6 +59,7 @@ pub(super) fn all() -> Vec<Boot> {
         .chain(["4k", "16k"].map(atomics))
         .chain(MASKED.into_iter().flat_map(|(program, sizes)| sizes.iter().map(move |size| masked(program, size))))
         .chain([scattered()])
+        .chain([("4k", 4, 1), ("16k", 1, 2), ("64k", 4, 1)].map(pressing))
         .chain(HOSTILE.map(attacked))
         .chain(CHECKED.map(checked))
         .chain([boot(&SCRIPTS[3], "4k", 8, 1)])
@@ -181,7 +182,23 @@ fn scattered() -> Boot {
         &["one CPU: 600 ended"],
         &["one table: ended with 0"],
     ];
-    let boot = own(("crowds 600 scattered", prints), ("4k", 4, 1));
+    smaller(own(("crowds 600 scattered", prints), ("4k", 4, 1)))
+}
+
+/// Calls that lack memory while another process has nearly all.
+fn pressing(setting: (&'static str, usize, u8)) -> Boot {
+    let prints: &[Words] = &[
+        &["a fork beside it: killed by SIGKILL"],
+        &["pipes: 0 refused"],
+        &["pipes beside it: killed by SIGKILL"],
+        &["a fork beside one that never ends: killed by SIGTERM"],
+        &["a fork of its own: ended with 0"],
+    ];
+    smaller(own(("pressing", prints), setting))
+}
+
+/// With less memory, of which all is taken sooner.
+fn smaller(boot: Boot) -> Boot {
     let smaller = |text: &str| text.replace("512M", "256M");
     Boot { name: smaller(&boot.name), options: smaller(&boot.options), ..boot }
 }
