@@ -132,7 +132,7 @@ const KNOWN: [Known; 25] = [
     },
     Known {
         name: "vellum.conflicts",
-        expected: "survive, end or report",
+        expected: "survive or report",
         instead: "they are survived",
         set: |options, _, value| set(&mut options.conflicts, word(value, &CONFLICTS)),
     },
@@ -276,8 +276,7 @@ const FOLIOS: [(&str, Folios); 5] = [
 const LEAVES: [(&str, LinearLeaves); 3] =
     [("largest", LinearLeaves::Largest), ("blocks", LinearLeaves::Blocks), ("pages", LinearLeaves::Pages)];
 const ALLOCATORS: [(&str, PageAllocator); 2] = [("plain", PageAllocator::Plain), ("debug", PageAllocator::Debug)];
-const CONFLICTS: [(&str, Conflicts); 3] =
-    [("survive", Conflicts::Survive), ("end", Conflicts::End), ("report", Conflicts::Report)];
+const CONFLICTS: [(&str, Conflicts); 2] = [("survive", Conflicts::Survive), ("report", Conflicts::Report)];
 const STRESSES: [(&str, StressKind); 3] =
     [("mixed", StressKind::Mixed), ("kfence", StressKind::Kfence), ("conflicts", StressKind::Conflicts)];
 const MEASURES: [(&str, Measure); 4] = [

@@ -89,7 +89,7 @@ impl Facts {
     /// How often a TLB conflict abort may come again at the same place.
     pub(crate) fn conflict_patience(&self) -> u64 {
         match self.options.conflicts.unwrap_or_default() {
-            Conflicts::Survive | Conflicts::End => PATIENCE,
+            Conflicts::Survive => PATIENCE,
             Conflicts::Report => 0,
         }
     }

@@ -27,8 +27,6 @@ pub(crate) enum Program {
     Kernel,
     /// The kernel for pages of 4K alone, to be measured beside.
     KernelOf4K,
-    /// The kernel that takes every fault on a read for what it is told as, to be measured beside.
-    KernelOfPlainReads,
     /// The kernel that looks at the order of locks.
     CheckedKernel,
     /// Runs beneath a kernel.
@@ -57,7 +55,6 @@ impl Program {
         match self {
             Program::Kernel => ("kernel", "kernel", "Image"),
             Program::KernelOf4K => ("kernel", "kernel", "Image-4k"),
-            Program::KernelOfPlainReads => ("kernel", "kernel", "Image-plain-reads"),
             Program::CheckedKernel => ("kernel", "kernel", "Image-checked"),
             Program::Monitor => ("monitor", "monitor", "Monitor"),
             Program::Fuzzer => ("guests", "fuzzer", "Fuzzer"),
@@ -82,7 +79,6 @@ pub(crate) fn build(program: Program, say: &mut dyn FnMut(&str)) -> Result<Kerne
     let mut command = cargo(&["build", "--release", "--package", package, "--bin", name, "--target", BARE_TARGET]);
     command.args(match program {
         Program::KernelOf4K => Some("--features=fixed-4k"),
-        Program::KernelOfPlainReads => Some("--features=plain-reads"),
         Program::CheckedKernel => Some("--features=checked"),
         _ => None,
     });

@@ -6,8 +6,6 @@ pub enum Conflicts {
     /// The CPU forgets everything, and goes on.
     #[default]
     Survive,
-    /// The same; and TLBs are told of each leaf of a program's that has changed size, so that none comes later.
-    End,
     /// It is reported as any unexpected exception is, which ends the machine.
     Report,
 }

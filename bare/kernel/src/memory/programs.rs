@@ -4,13 +4,12 @@ use core::marker::PhantomData;
 use core::ops::Range;
 
 use hardware::platform::Hardware;
-use kerncore::command_line::Conflicts;
 use pagetable::{Census, Licence};
 use userspace::{Embedder, Frames, Lock};
 use vmsa::{Granule, PhysAddr};
 
 use crate::cpus::monitor;
-use crate::facts::{facts, page_size};
+use crate::facts::page_size;
 use crate::files::inode::{Body, Inode};
 use crate::locks::order;
 use crate::memory::mapped::{Mapped, Path};
@@ -148,11 +147,8 @@ impl<G: Granule> Embedder for Programs<G> {
     }
 
     fn licence(&self) -> Licence<'_> {
-        let tolerated = match facts().options.conflicts {
-            Some(Conflicts::End) => self.census.tolerated(),
-            // Who meets a conflict, at EL0 or in a copy, has its CPU forget everything, and the access is made again, whenever that is.
-            _ => self.census.tolerated().map(Licence::bearing_conflicts),
-        };
+        // A CPU that meets a conflict, at EL0 or in a copy, forgets everything and makes the access again, whenever that is.
+        let tolerated = self.census.tolerated().map(Licence::bearing_conflicts);
         tolerated.unwrap_or_else(|| Licence::break_before_make(self))
     }
 

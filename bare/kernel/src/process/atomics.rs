@@ -40,9 +40,7 @@ impl Text for OfThisCpu {
 /// What the access was that a program faulted by.
 #[inline(always)]
 pub(super) fn recognize(access: Access, frame: &Frame) -> Access {
-    // A feature for measuring, so that what follows is there in every other build.
-    let is_asked_for = !cfg!(feature = "plain-reads");
-    if is_asked_for && access.kind == Kind::Read { recognize_read(access, frame) } else { access }
+    if access.kind == Kind::Read { recognize_read(access, frame) } else { access }
 }
 
 #[inline(never)]

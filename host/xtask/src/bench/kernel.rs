@@ -36,9 +36,6 @@ struct Options {
     /// Whether a kernel for pages of 4K alone is measured beside ours, and nothing else.
     #[arg(long, conflicts_with = "record")]
     fixed_page_size: bool,
-    /// The same, a kernel that recognizes no atomics.
-    #[arg(long, conflicts_with_all = ["record", "fixed_page_size"])]
-    recognition: bool,
 }
 
 const RESULTS: &str = "bench/results/kernel.md";
@@ -50,9 +47,8 @@ pub(super) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
     };
     let program = fs::read(dist::build_static("programs")?.join("costs"));
     let program = program.map_err(|error| Failure::file(Path::new("costs"), &error))?;
-    if options.fixed_page_size || options.recognition {
-        let beside = if options.recognition { beside::recognition } else { beside::fixed_page_size };
-        terminal::print(&beside(&program)?);
+    if options.fixed_page_size {
+        terminal::print(&beside::fixed_page_size(&program)?);
         return Ok(Status::Passed);
     }
     let (mut text, commands) = beside_linux(&program)?;

@@ -34,13 +34,12 @@ struct Options {
 
 const SIZES: [&str; 3] = ["4k", "16k", "64k"];
 const FOLIOS: [&str; 3] = ["never", "group", "block"];
-/// What the table says of a row, and the words for it: levels of FEAT_BBM; level 2 in place, where EL1's invalidations are said to end conflicts;
-/// and there the middle way that was published, by which TLBs are told of each leaf that changes size.
-const POLICIES: [(&str, &str); 6] = [
+/// What the table says of a row, and the words for it: levels of FEAT_BBM; and level 2 in place, where EL1's invalidations are said to
+/// end conflicts.
+const POLICIES: [(&str, &str); 5] = [
     ("0", "vellum.bbm=0"),
     ("1", "vellum.bbm=1"),
     ("2", "vellum.bbm=2"),
-    ("2, EL1 trusted, then TLBI", "vellum.bbm=2 vellum.trust-el1=yes vellum.conflicts=end"),
     ("2, EL1 trusted", "vellum.bbm=2 vellum.trust-el1=yes"),
     ("3", "vellum.bbm=3"),
 ];
@@ -53,7 +52,7 @@ const HEAD: &str = "# TLBIs of programs, by kind\n\n\
     again, and written, and goes (DONTNEED), and is written again; a fork whose child writes to each; an exec; the ends. The kernel's own\n\
     count of all of the boot, and instructions of one `mprotect` that cuts a group, of the one that gives the rights back, and of the\n\
     write after which the group may be whole. At level 2 leaves change size in place where EL1 is trusted\n\
-    (`vellum.trust-el1=yes`); the middle way that was published tells TLBs of each afterwards (`vellum.conflicts=end`).\n\n\
+    (`vellum.trust-el1=yes`).\n\n\
     | pages | vellum.folio | vellum.bbm | by address | by range | of a space | cut | rights back | write |\n\
     |---|---|---|--:|--:|--:|--:|--:|--:|\n";
 

@@ -1,4 +1,4 @@
-//! Our kernel beside one of the same sources that lacks something: what that costs.
+//! Our kernel beside one of the same sources for pages of 4K alone.
 
 use std::{fmt::Write, fs, path::Path};
 
@@ -10,28 +10,13 @@ use elf::{
 };
 
 use super::{
-    boots::{Costs, Initrd, costs, of_ours},
-    settings::{PAGES, READS, Row, SETTINGS},
+    boots::{Initrd, costs, of_ours},
+    settings::{PAGES, Row, SETTINGS},
 };
 use crate::{bare::Program, boot::Programs, outcome::Failure};
 
-/// What the choice of the page size at boot costs.
+/// A table of what the choice of the page size at boot costs.
 pub(super) fn fixed_page_size(program: &[u8]) -> Result<String, Failure> {
-    let [(fixed, fixed_sizes), (ours, sizes)] = measured(program, Program::KernelOf4K)?;
-    let mut text = head("fixed", "chosen at boot") + &rows(&PAGES, &fixed, &ours);
-    row(&mut text, "text, bytes", fixed_sizes[0], sizes[0]);
-    row(&mut text, "constants and data, bytes", fixed_sizes[1], sizes[1]);
-    Ok(text)
-}
-
-/// What recognizing atomics adds to first touches by loads.
-pub(super) fn recognition(program: &[u8]) -> Result<String, Failure> {
-    let [(without, _), (ours, _)] = measured(program, Program::KernelOfPlainReads)?;
-    Ok(head("without", "recognized") + &rows(&READS, &without, &ours))
-}
-
-/// The costs and sizes of another kernel, and of ours, with pages of 4K alone.
-fn measured(program: &[u8], other: Program) -> Result<[(Costs, [u64; 2]); 2], Failure> {
     let (initrd, setting) = (Initrd::write(program)?, &SETTINGS[0]);
     let measure = |built: Programs| {
         let elf = fs::read(&built.find(Program::Kernel)?.elf);
@@ -39,19 +24,14 @@ fn measured(program: &[u8], other: Program) -> Result<[(Costs, [u64; 2]); 2], Fa
         Ok((costs(setting, &of_ours("4k", setting), &initrd, &built, &mut String::new())?, sizes))
     };
     // The second build takes the first one's place.
-    let other = Programs::in_place_of_ours(other, &mut |line| eprintln!("{line}")).and_then(measure);
+    let fixed = Programs::in_place_of_ours(Program::KernelOf4K, &mut |line| eprintln!("{line}")).and_then(measure);
     let ours = Programs::build(&[Program::Kernel], &mut |line| eprintln!("{line}")).and_then(measure);
-    Ok([other?, ours?])
-}
-
-fn head(other: &str, ours: &str) -> String {
-    format!("| 4k | {other} | {ours} | more |\n|---|--:|--:|--:|\n")
-}
-
-fn rows(rows: &[Row], other: &Costs, ours: &Costs) -> String {
-    let mut text = String::new();
-    rows.iter().for_each(|Row { key, name, .. }| row(&mut text, name, other[*key], ours[*key]));
-    text
+    let ((fixed, fixed_sizes), (ours, sizes)) = (fixed?, ours?);
+    let mut text = "| 4k | fixed | chosen at boot | more |\n|---|--:|--:|--:|\n".to_owned();
+    PAGES.iter().for_each(|Row { key, name, .. }| row(&mut text, name, fixed[*key], ours[*key]));
+    row(&mut text, "text, bytes", fixed_sizes[0], sizes[0]);
+    row(&mut text, "constants and data, bytes", fixed_sizes[1], sizes[1]);
+    Ok(text)
 }
 
 fn row(text: &mut String, name: &str, other: u64, ours: u64) {

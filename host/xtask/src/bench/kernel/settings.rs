@@ -39,8 +39,8 @@ pub(super) const PAGES: [Row; 3] = [
     row("munmap", "munmap, a page", [Some(120), Some(150)]),
 ];
 
-/// First touches by loads: what recognizing atomics adds to them is told beside a kernel that recognizes none.
-pub(super) const READS: [Row; 3] = [
+/// First touches by loads.
+const READS: [Row; 3] = [
     row("read", "first touch by a load, a page", [None; 2]),
     row("file", "the same of a file", [None; 2]),
     row("text", "the same by text that may only be executed", [None; 2]),
