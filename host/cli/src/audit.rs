@@ -17,7 +17,6 @@ use crate::args::AuditArguments;
 use crate::say;
 use crate::select::Failure;
 use excuses::Excuses;
-use forget::Table;
 use guest::{Asked, Ended, Guest};
 use symbols::Symbols;
 use tell::Teller;
@@ -35,8 +34,7 @@ pub(crate) fn run(arguments: &AuditArguments) -> Result<Status, Failure> {
         if arguments.stop {
             return Err(Failure("--forget all runs on its own, expected no --stop".into()));
         }
-        let table = arguments.table.as_deref().map_or(Ok(Table::default()), Table::open)?;
-        return forget::run(&guest, &teller, &symbols, &arguments.only, &arguments.cpu, table);
+        return forget::run(&guest, &teller, &symbols, &arguments.only, &arguments.cpu);
     }
     let forgotten = arguments.forget.iter().map(|it| symbols.place(it)).collect::<Result<Vec<u64>, Failure>>()?;
     let (trace, cpu, stops) = (arguments.trace.clone(), arguments.cpu.clone(), arguments.stop);

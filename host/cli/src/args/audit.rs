@@ -33,9 +33,6 @@ pub(crate) struct AuditArguments {
     /// With --forget all: only in these functions
     #[arg(long, value_name = "FUNCTION,…", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
-    /// With --forget all: write the table there, row by row; sites that it has already are not run again
-    #[arg(long, value_name = "FILE")]
-    pub(crate) table: Option<PathBuf>,
     /// One JSON record a line, for each finding
     #[arg(long)]
     pub(crate) json: bool,

@@ -1,7 +1,7 @@
 //! Mutants of a running kernel: each DSB, ISB and TLBI that an audited run executes is left out of what the machine is told, one run
 //! each. The guest itself runs as ever.
 
-mod table;
+use std::io::{self, Write};
 
 use serde_json::Value;
 
@@ -11,8 +11,6 @@ use super::tell::Teller;
 use crate::Status;
 use crate::say;
 use crate::select::Failure;
-use table::Row;
-pub(super) use table::Table;
 
 /// A barrier or TLBI: where, what, and how often the machine was shown it.
 #[derive(Debug)]
@@ -63,14 +61,13 @@ impl Run {
     }
 }
 
-/// A row for each site: what it is, where, how often it was executed, and the rule that found it missing.
+/// Prints a row for each site: what it is, where, how often it was executed, and the rule that found it missing.
 pub(super) fn run(
     guest: &Guest,
     teller: &Teller<'_>,
     symbols: &Symbols,
     only: &[String],
     cpu: &str,
-    mut table: Table,
 ) -> Result<Status, Failure> {
     let plain = Run::of(guest, teller, Vec::new(), cpu)?;
     if !plain.rules.is_empty() {
@@ -78,15 +75,14 @@ pub(super) fn run(
     }
     let is_asked =
         |place: u64| only.is_empty() || symbols.function(place).is_some_and(|it| only.iter().any(|name| name == it.1));
-    for site in plain.sites.into_iter().filter(|it| is_asked(it.place)) {
-        let Site { place, what, count } = site;
-        if table.has(place) {
-            continue;
-        }
+    let (mut found, mut all) = (0, 0);
+    for Site { place, what, count } in plain.sites.into_iter().filter(|it| is_asked(it.place)) {
         let rules = Run::of(guest, teller, vec![place], cpu)?.rules;
-        table.add(Row { place, what, name: symbols.name(place), count, rules })?;
+        let verdict = if rules.is_empty() { "not found".to_owned() } else { rules.join(", ") };
+        writeln!(io::stdout(), "{what:14} {:50} {count:>8}  {verdict}", symbols.name(place))?;
+        found += usize::from(!rules.is_empty());
+        all += 1;
     }
-    let (found, all) = table.count();
     say::note(format!("{found} of {all} sites are found when they are forgotten"));
     Ok(if found == all { Status::Clean } else { Status::Findings })
 }
