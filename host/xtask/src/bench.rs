@@ -1,7 +1,6 @@
 //! `cargo xtask bench`: builds the crate `bench` and hands everything over to it, but for what kernels cost.
 
 mod kernel;
-mod text;
 mod tlbis;
 
 use std::ffi::OsString;
@@ -19,9 +18,6 @@ const RUN: [&str; 6] = ["run", "--quiet", "--profile", "bench", "--package", "be
 pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
     if let Some((_, rest)) = arguments.split_first().filter(|(what, _)| *what == "kernel") {
         return kernel::main(rest);
-    }
-    if let Some((_, rest)) = arguments.split_first().filter(|(what, _)| *what == "text") {
-        return text::main(rest);
     }
     if let Some((_, rest)) = arguments.split_first().filter(|(what, _)| *what == "tlbis") {
         return tlbis::main(rest);

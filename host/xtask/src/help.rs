@@ -18,7 +18,6 @@ pub(crate) const FETCH: &str = include_str!("help/fetch.txt");
 pub(crate) const AUDIT: &str = include_str!("help/audit.txt");
 pub(crate) const COMPARE: &str = include_str!("help/compare.txt");
 pub(crate) const BENCH_KERNEL: &str = include_str!("help/bench_kernel.txt");
-pub(crate) const BENCH_TEXT: &str = include_str!("help/bench_text.txt");
 pub(crate) const BENCH_TLBIS: &str = include_str!("help/bench_tlbis.txt");
 pub(crate) const DEMO: &str = include_str!("help/demo.txt");
 pub(crate) const DOCS: &str = include_str!("help/docs.txt");
