@@ -1,6 +1,5 @@
 //! The two views of the TLBs agree: at every step of random runs what is cached may be cached, what an access does is
 //! among the possible answers, and while no rule is broken no access reaches a frame that is not its own.
-//! `cargo run --release --example refine` does ten million steps.
 
 use machine::concrete::Concrete;
 use machine::event::Event;

@@ -1,5 +1,4 @@
-//! Many pages that are unmapped and given away: the same is found whatever the order, and nothing where all is right. The
-//! example `unmapped` measures the same at full size.
+//! Many pages that are unmapped and given away: the same is found whatever the order, and nothing where all is right.
 
 use crate::common::unmapped::{By, Shape};
 use machine::trace::{Judge, Trace};

@@ -36,7 +36,7 @@ fn noise_is_survived() {
     }
 }
 
-/// Trees of half a megabyte in which anything but linear time would be hours. `examples/cost.rs` measures them.
+/// Trees of half a megabyte in which anything but linear time would be hours.
 #[test]
 fn hostile_blobs_end_soon() {
     for (label, blob) in hostile::blobs(1 << 19) {
