@@ -1,10 +1,11 @@
 //! Page tables whose granule was chosen at boot.
 //!
-//! [`AnyTable`] makes the choice for the kernel's own, [`new_space`] for a program's: each has the functions of its granule, compiled
-//! for it, behind one pointer.
+//! [`AnyTable`] makes the choice for the kernel's own at each call, [`new_space`] for a program's once: it has the functions of its
+//! granule, compiled for it, behind one pointer.
 
 mod any;
 mod attributes;
+mod forward;
 mod granular;
 mod linear;
 mod regime;

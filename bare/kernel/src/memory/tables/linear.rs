@@ -5,6 +5,7 @@ use core::ops::Range;
 use linearmap::{Context, Counters, Cpu, Leaves, LinearMap, Refused, Standing, Wanted};
 use vmsa::{Granule, VirtAddr};
 
+use super::forward::forward;
 use crate::memory::embedding::Kernel;
 
 /// What is told of the linear map when it is taken over from boot.
@@ -17,76 +18,24 @@ pub(crate) struct Painted {
     pub(crate) memory_bytes: u64,
 }
 
-/// See [`LinearMap`], whose methods these are.
-pub(crate) trait Linear: Sync {
-    fn change(&self, ranges: &[Range<VirtAddr>], wanted: Wanted, context: Context) -> Result<(), Refused>;
-    fn change_all(&self, all: &[(&[Range<VirtAddr>], Wanted)], context: Context) -> Result<(), Refused>;
-    fn heal(&self, budget: usize) -> bool;
-    fn heal_all(&self);
-    fn may_fold(&self) -> bool;
-    fn refill(&self) -> bool;
-    fn set_reserve(&self, tables: usize) -> bool;
-    fn start_others(&self);
-    fn settle(&self);
-    fn admit(&self, cpu: Cpu);
-    fn with_standing(&self, body: &mut dyn FnMut(&Standing));
-    fn counters(&self) -> Counters;
-    fn counters_at(&self) -> *const Counters;
-}
-
 /// The linear map of one granule.
 pub(super) type Of<G> = LinearMap<Kernel<G>>;
 
-impl<G: Granule + Send + Sync> Linear for Of<G> {
-    fn change(&self, ranges: &[Range<VirtAddr>], wanted: Wanted, context: Context) -> Result<(), Refused> {
-        self.change(ranges, wanted, context)
-    }
-
-    fn change_all(&self, all: &[(&[Range<VirtAddr>], Wanted)], context: Context) -> Result<(), Refused> {
-        self.change_all(all, context)
-    }
-
-    fn heal(&self, budget: usize) -> bool {
-        self.heal(budget)
-    }
-
-    fn heal_all(&self) {
-        self.heal_all();
-    }
-
-    fn may_fold(&self) -> bool {
-        self.may_fold()
-    }
-
-    fn refill(&self) -> bool {
-        self.refill()
-    }
-
-    fn set_reserve(&self, tables: usize) -> bool {
-        self.set_reserve(tables)
-    }
-
-    fn start_others(&self) {
-        self.start_others();
-    }
-
-    fn settle(&self) {
-        self.settle();
-    }
-
-    fn admit(&self, cpu: Cpu) {
-        self.admit(cpu);
-    }
-
-    fn with_standing(&self, body: &mut dyn FnMut(&Standing)) {
-        self.with_standing(|standing| body(standing));
-    }
-
-    fn counters(&self) -> Counters {
-        self.counters()
-    }
-
-    fn counters_at(&self) -> *const Counters {
-        self.counters_at()
-    }
+forward! {
+    /// [`LinearMap`]'s methods.
+    pub(crate) trait Linear: Sync for Of<G> {
+        fn change(&self, ranges: &[Range<VirtAddr>], wanted: Wanted, context: Context) -> Result<(), Refused>;
+        fn change_all(&self, all: &[(&[Range<VirtAddr>], Wanted)], context: Context) -> Result<(), Refused>;
+        fn heal(&self, budget: usize) -> bool;
+        fn heal_all(&self);
+        fn may_fold(&self) -> bool;
+        fn refill(&self) -> bool;
+        fn set_reserve(&self, tables: usize) -> bool;
+        fn start_others(&self);
+        fn settle(&self);
+        fn admit(&self, cpu: Cpu);
+        fn with_standing(&self, body: &mut dyn FnMut(&Standing));
+        fn counters(&self) -> Counters;
+        fn counters_at(&self) -> *const Counters;
+    } and {}
 }

@@ -10,9 +10,11 @@ use userspace::{
     Usage,
 };
 use vmsa::registers::encode_ttbr;
-use vmsa::{AddressHalf, Granule, Granule4K, Granule16K, Granule64K, PageSize};
+use vmsa::{AddressHalf, Granule};
 
 use super::attributes::NORMAL_INDEX;
+use super::forward::forward;
+use super::granular::by_granule;
 use super::shape::Shape;
 use crate::memory::mapped::Mapped;
 use crate::memory::programs::Programs;
@@ -28,46 +30,8 @@ pub(crate) struct Common {
     pub(crate) has_execute_only: bool,
 }
 
-/// See [`AddressSpace`], whose methods these are.
-pub(crate) trait Space: Send + Sync {
-    fn map(&self, request: Request<Mapped>) -> Result<u64, Error>;
-    fn unmap(&self, start: u64, bytes: u64) -> Result<(), Error>;
-    fn protect(&self, start: u64, bytes: u64, rights: Rights) -> Result<(), Error>;
-    fn remap(&self, start: u64, old_bytes: u64, bytes: u64, moves: Move, keeps: bool) -> Result<u64, Error>;
-    fn advise(&self, start: u64, bytes: u64, advice: Advice) -> Result<(), Error>;
-    fn populate(&self, start: u64, bytes: u64, kind: Kind) -> Result<(), Error>;
-    fn residency(&self, start: u64, bytes: u64, sink: &mut dyn FnMut(bool)) -> Result<(), Error>;
-    fn lock(&self, start: u64, bytes: u64, how: Locking) -> Result<(), Error>;
-    fn lock_all(&self, how: Locking, has_current: bool, future: Locking) -> Result<(), Error>;
-    fn sync(&self, start: u64, bytes: u64, invalidates: bool) -> Result<(), Error>;
-    fn pages(&self, range: Range<u64>, sink: &mut dyn FnMut(&Page));
-    fn counted_pages(&self, range: Range<u64>, sink: &mut dyn FnMut(&Page));
-    fn take_lazy(&self, pages: usize) -> usize;
-    fn forget_file(&self, file: &Mapped, pages: Range<u64>, keeps_copies: bool);
-    fn set_heap(&self, start: u64);
-    fn set_break(&self, wanted: u64) -> u64;
-    fn set_ceiling(&self, ceiling: u64);
-    fn set_limits(&self, limits: Limits);
-    fn fault(&self, access: Access) -> Result<(), Fault>;
-    fn fork(&self) -> Result<Arc<dyn Space>, Error>;
-    fn areas(&self, sink: &mut dyn FnMut(&Area<Mapped>));
-    fn areas_from(&self, start: u64, sink: &mut dyn FnMut(&Area<Mapped>) -> ControlFlow<()>);
-    fn clear(&self);
-    fn usage(&self) -> Usage;
-    fn resident(&self) -> Option<u64>;
-    fn heap(&self) -> Range<u64>;
-    fn context(&self) -> &Context;
-    /// The value of TTBR0_EL1 under this ASID.
-    fn ttbr0(&self, asid: u16) -> u64;
-    /// The address behind the highest that can be mapped.
-    fn highest(&self) -> u64;
-}
-
 /// The address space of one granule.
-pub(super) struct Of<G: Granule> {
-    space: AddressSpace<Programs<G>>,
-    shape: Shape,
-}
+type Of<G> = AddressSpace<Programs<G>>;
 
 /// Pages below a stack that stay free, as Linux has it.
 const GUARD_PAGES: u64 = 256;
@@ -76,14 +40,7 @@ const LOWEST: u64 = 64 << 10;
 
 /// An address space that has nothing.
 pub(crate) fn new_space(common: &'static Common, limits: Limits) -> Result<Arc<dyn Space>, Error> {
-    if cfg!(feature = "fixed-4k") {
-        return new::<Granule4K>(common, limits);
-    }
-    match common.shape.page_size {
-        PageSize::Size4K => new::<Granule4K>(common, limits),
-        PageSize::Size16K => new::<Granule16K>(common, limits),
-        PageSize::Size64K => new::<Granule64K>(common, limits),
-    }
+    by_granule!(common.shape.page_size, new(common, limits))
 }
 
 fn new<G: Granule + Send + Sync>(common: &'static Common, limits: Limits) -> Result<Arc<dyn Space>, Error> {
@@ -103,123 +60,51 @@ fn new<G: Granule + Send + Sync>(common: &'static Common, limits: Limits) -> Res
         guard_bytes: GUARD_PAGES * G::SIZE_BYTES,
     };
     let space = AddressSpace::new(Programs::new(hardware, census), what, highest, limits)?;
-    Ok(arc_as!(Arc::try_new(Of { space, shape })?))
+    Ok(arc_as!(Arc::try_new(space)?))
 }
 
-impl<G: Granule + Send + Sync> Space for Of<G> {
-    fn map(&self, request: Request<Mapped>) -> Result<u64, Error> {
-        self.space.map(request)
-    }
+forward! {
+    /// [`AddressSpace`]'s methods.
+    pub(crate) trait Space: Send + Sync for Of<G> {
+        fn map(&self, request: Request<Mapped>) -> Result<u64, Error>;
+        fn unmap(&self, start: u64, bytes: u64) -> Result<(), Error>;
+        fn protect(&self, start: u64, bytes: u64, rights: Rights) -> Result<(), Error>;
+        fn remap(&self, start: u64, old_bytes: u64, bytes: u64, moves: Move, keeps: bool) -> Result<u64, Error>;
+        fn advise(&self, start: u64, bytes: u64, advice: Advice) -> Result<(), Error>;
+        fn populate(&self, start: u64, bytes: u64, kind: Kind) -> Result<(), Error>;
+        fn residency(&self, start: u64, bytes: u64, sink: &mut dyn FnMut(bool)) -> Result<(), Error>;
+        fn lock(&self, start: u64, bytes: u64, how: Locking) -> Result<(), Error>;
+        fn lock_all(&self, how: Locking, has_current: bool, future: Locking) -> Result<(), Error>;
+        fn sync(&self, start: u64, bytes: u64, invalidates: bool) -> Result<(), Error>;
+        fn pages(&self, range: Range<u64>, sink: &mut dyn FnMut(&Page));
+        fn counted_pages(&self, range: Range<u64>, sink: &mut dyn FnMut(&Page));
+        fn take_lazy(&self, pages: usize) -> usize;
+        fn forget_file(&self, file: &Mapped, pages: Range<u64>, keeps_copies: bool);
+        fn set_heap(&self, start: u64);
+        fn set_break(&self, wanted: u64) -> u64;
+        fn set_ceiling(&self, ceiling: u64);
+        fn set_limits(&self, limits: Limits);
+        fn fault(&self, access: Access) -> Result<(), Fault>;
+        fn areas(&self, sink: &mut dyn FnMut(&Area<Mapped>));
+        fn areas_from(&self, start: u64, sink: &mut dyn FnMut(&Area<Mapped>) -> ControlFlow<()>);
+        fn clear(&self);
+        fn usage(&self) -> Usage;
+        fn resident(&self) -> Option<u64>;
+        fn heap(&self) -> Range<u64>;
+        fn context(&self) -> &Context;
+    } and {
+        fn fork(&self) -> Result<Arc<dyn Space>, Error> {
+            Ok(arc_as!(Arc::try_new(Of::fork(self)?)?))
+        }
 
-    fn unmap(&self, start: u64, bytes: u64) -> Result<(), Error> {
-        self.space.unmap(start, bytes)
-    }
+        /// The value of TTBR0_EL1 under this ASID.
+        fn ttbr0(&self, asid: u16) -> u64 {
+            encode_ttbr(self.shape().geometry.layout(), self.root(), asid, false)
+        }
 
-    fn protect(&self, start: u64, bytes: u64, rights: Rights) -> Result<(), Error> {
-        self.space.protect(start, bytes, rights)
-    }
-
-    fn remap(&self, start: u64, old_bytes: u64, bytes: u64, moves: Move, keeps: bool) -> Result<u64, Error> {
-        self.space.remap(start, old_bytes, bytes, moves, keeps)
-    }
-
-    fn advise(&self, start: u64, bytes: u64, advice: Advice) -> Result<(), Error> {
-        self.space.advise(start, bytes, advice)
-    }
-
-    fn populate(&self, start: u64, bytes: u64, kind: Kind) -> Result<(), Error> {
-        self.space.populate(start, bytes, kind)
-    }
-
-    fn residency(&self, start: u64, bytes: u64, sink: &mut dyn FnMut(bool)) -> Result<(), Error> {
-        self.space.residency(start, bytes, sink)
-    }
-
-    fn lock(&self, start: u64, bytes: u64, how: Locking) -> Result<(), Error> {
-        self.space.lock(start, bytes, how)
-    }
-
-    fn lock_all(&self, how: Locking, has_current: bool, future: Locking) -> Result<(), Error> {
-        self.space.lock_all(how, has_current, future)
-    }
-
-    fn sync(&self, start: u64, bytes: u64, invalidates: bool) -> Result<(), Error> {
-        self.space.sync(start, bytes, invalidates)
-    }
-
-    fn pages(&self, range: Range<u64>, sink: &mut dyn FnMut(&Page)) {
-        self.space.pages(range, sink);
-    }
-
-    fn counted_pages(&self, range: Range<u64>, sink: &mut dyn FnMut(&Page)) {
-        self.space.counted_pages(range, sink);
-    }
-
-    fn take_lazy(&self, pages: usize) -> usize {
-        self.space.take_lazy(pages)
-    }
-
-    fn forget_file(&self, file: &Mapped, pages: Range<u64>, keeps_copies: bool) {
-        self.space.forget_file(file, pages, keeps_copies);
-    }
-
-    fn set_heap(&self, start: u64) {
-        self.space.set_heap(start);
-    }
-
-    fn set_break(&self, wanted: u64) -> u64 {
-        self.space.set_break(wanted)
-    }
-
-    fn set_ceiling(&self, ceiling: u64) {
-        self.space.set_ceiling(ceiling);
-    }
-
-    fn set_limits(&self, limits: Limits) {
-        self.space.set_limits(limits);
-    }
-
-    fn fault(&self, access: Access) -> Result<(), Fault> {
-        self.space.fault(access)
-    }
-
-    fn fork(&self) -> Result<Arc<dyn Space>, Error> {
-        Ok(arc_as!(Arc::try_new(Self { space: self.space.fork()?, shape: self.shape })?))
-    }
-
-    fn areas(&self, sink: &mut dyn FnMut(&Area<Mapped>)) {
-        self.space.areas(sink);
-    }
-
-    fn areas_from(&self, start: u64, sink: &mut dyn FnMut(&Area<Mapped>) -> ControlFlow<()>) {
-        self.space.areas_from(start, sink);
-    }
-
-    fn clear(&self) {
-        self.space.clear();
-    }
-
-    fn usage(&self) -> Usage {
-        self.space.usage()
-    }
-
-    fn resident(&self) -> Option<u64> {
-        self.space.resident()
-    }
-
-    fn heap(&self) -> Range<u64> {
-        self.space.heap()
-    }
-
-    fn context(&self) -> &Context {
-        self.space.context()
-    }
-
-    fn ttbr0(&self, asid: u16) -> u64 {
-        encode_ttbr(self.shape.layout, self.space.root(), asid, false)
-    }
-
-    fn highest(&self) -> u64 {
-        self.space.shape().highest
+        /// The address behind the highest that can be mapped.
+        fn highest(&self) -> u64 {
+            self.shape().highest
+        }
     }
 }
