@@ -15,18 +15,19 @@ mod most;
 mod pool;
 pub(crate) mod sample;
 mod state;
+mod tally;
 mod text;
 mod users;
 mod worker;
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use came::Came;
-use hardware::{interrupts, per_cpu};
+use hardware::per_cpu;
 use kerncore::command_line::{Options, StressKind};
 use pool::Pool;
 use spin::Once;
 use state::State;
+use tally::Tally;
 use users::Users;
 use worker::Worker;
 
@@ -38,61 +39,6 @@ use crate::report::json;
 
 /// The seed where none is asked for.
 const SEED: u32 = 1;
-
-/// What all CPUs did.
-#[derive(Default)]
-pub(crate) struct Tally {
-    /// Operations that are still to be done.
-    left: AtomicU32,
-    /// CPUs that were held back are being started: some operations are kept back until they have come.
-    is_joining: AtomicBool,
-    /// Lists of ranges that were changed, and changed back.
-    changed: AtomicU64,
-    /// Those of them that were changed in atomic context.
-    atomic: AtomicU64,
-    /// Times that secret pages were held.
-    secret: AtomicU64,
-    /// Areas of virtual addresses that came and went.
-    areas: AtomicU64,
-    /// Pages that were read beside.
-    read: AtomicU64,
-    /// Changes that found the reserve dry, and were made again by other means.
-    dry: AtomicU64,
-    /// Changes that were refused for another reason.
-    refused: AtomicU64,
-    /// Pages that were not as they must be.
-    wrong: AtomicU64,
-}
-
-impl Tally {
-    fn add(counter: &AtomicU64) {
-        counter.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn count(&self, came: Came) {
-        match came {
-            Came::Right | Came::Stopped => {}
-            Came::Refused => Self::add(&self.refused),
-            Came::Wrong => Self::add(&self.wrong),
-        }
-    }
-
-    /// Takes one of the operations that are left.
-    fn take(&self) -> bool {
-        let take = || self.left.try_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok();
-        loop {
-            // Asked first: what is kept back is there once nobody joins any more.
-            let is_joining = self.is_joining.load(Ordering::Acquire);
-            if take() {
-                return true;
-            }
-            if !is_joining {
-                return false;
-            }
-            interrupts::pause();
-        }
-    }
-}
 
 /// Whether all was as it must be, once there was a stress.
 static PASSED: Once<bool> = Once::new();

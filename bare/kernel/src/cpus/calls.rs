@@ -8,7 +8,7 @@ use hardware::lock::Pause;
 use hardware::{interrupts, parking, per_cpu, registers, timer};
 use spin::mutex::SpinMutex;
 
-use crate::cpus::{self, walkers};
+use crate::cpus::walkers;
 use crate::facts::{Facts, facts};
 use crate::locks::{Lock, order};
 use crate::memory::devices;
@@ -166,7 +166,6 @@ pub(super) fn take_interrupt() -> Option<u32> {
 
 /// Does what this CPU was called for, with interrupts masked.
 pub(super) fn answer() {
-    cpus::parking::note_answer();
     parking::answer();
     CALLS.answer();
 }

@@ -2,7 +2,7 @@
 
 use hardware::gic;
 
-use super::calls;
+use super::{calls, parking};
 use crate::facts::facts;
 use crate::report::console::say;
 use crate::threads::dispatcher;
@@ -11,7 +11,10 @@ use crate::threads::dispatcher;
 pub(crate) fn handle() {
     while let Some(interrupt) = calls::take_interrupt() {
         match gic::is_call(interrupt) {
-            true => calls::answer(),
+            true => {
+                parking::note_answer();
+                calls::answer();
+            }
             false if interrupt == facts().timer_interrupt => dispatcher::tick(),
             false => say!("warning: unexpected interrupt {interrupt}"),
         }

@@ -13,6 +13,7 @@ macro_rules! calls {
 
 pub(crate) mod advice;
 mod amounts;
+mod call;
 mod cloning;
 mod counters;
 pub(crate) mod descriptors;
@@ -40,46 +41,16 @@ pub(crate) mod timers;
 mod users;
 pub(crate) mod waiting;
 
-use crate::fallible::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use call::{Call, NO_ANSWER, Row};
 use hardware::exception::Frame;
 
 use super::errno::*;
 use super::pressure;
-use super::table::Process;
 use crate::memory::failing;
 use crate::report::console::say;
 use crate::threads::thread::{Thread, current};
-
-/// A call that is being made.
-pub(crate) struct Call<'c> {
-    pub(crate) thread: &'c Arc<Thread>,
-    pub(crate) frame: &'c mut Frame,
-    /// What every thread of a program goes on with, a new one too.
-    pub(crate) body: fn(Frame),
-}
-
-impl Call<'_> {
-    pub(crate) fn process(&self) -> &Arc<Process> {
-        &self.thread.task().process
-    }
-
-    /// Refuses to others than root what is the whole machine's.
-    fn check_root(&self) -> Result<(), Errno> {
-        if self.process().users.with(|users| users.is_root()) { Ok(()) } else { Err(EPERM) }
-    }
-
-    /// Refuses to others than root what is another user's: when its threads run.
-    fn check_owner(&self, thread: &Thread) -> Result<(), Errno> {
-        let theirs = thread.task().process.users.with(|users| users.user);
-        let is_own = |own: u32| own == theirs.effective || own == theirs.real;
-        if is_own(self.process().users.with(|users| users.user.effective)) { Ok(()) } else { self.check_root() }
-    }
-}
-
-/// One call: its number, its name, and what it does.
-type Row = (u64, &'static str, fn(&mut Call, [u64; 6]) -> Answer);
 
 static FAMILIES: [&[Row]; 21] = [
     memory::CALLS,
@@ -196,9 +167,6 @@ fn counted(thread: &Thread, call: impl FnOnce() -> Answer) -> Answer {
     fails.set(failing::exchange(0));
     answer
 }
-
-/// The call has set all registers itself.
-pub(crate) const NO_ANSWER: Errno = Errno(0);
 
 /// Tells of the calls that there are not.
 pub(crate) fn report() {

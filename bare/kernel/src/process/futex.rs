@@ -18,16 +18,8 @@ use crate::threads::thread::{Leaving, current};
 
 mod line;
 
+pub(super) use line::Key;
 use line::{Line, Waiter};
-
-/// Which word: of an address space, or of a file that several map.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Key(u64, u64);
-
-impl Key {
-    /// None is before it.
-    pub(super) const FIRST: Self = Self(0, 0);
-}
 
 /// What the word of a mutex says whose owner has died, who waits, and who has it.
 pub(super) const OWNER_DIED: u32 = 0x4000_0000;

@@ -10,8 +10,8 @@ use linearmap::{Context, Refused, Wanted};
 use seed::Seed;
 use vmsa::{Stage1Attributes, VirtAddr};
 
-use super::Tally;
 use super::pool::{CLUSTER, Pool, value};
+use super::tally::Tally;
 use super::users::Users;
 use crate::facts::page_size;
 use crate::memory::vmalloc::Area;

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use hardware::user::without_tag;
 use userspace::{Advice, AreaFlags, Backing, Kind, Locking, Move, Rights};
 
-use super::{Call, Row};
+use super::call::{Call, Row};
 use crate::facts::page_size;
 use crate::fallible::List;
 use crate::files::inode::Body;

@@ -1,6 +1,6 @@
 //! How much one call moves, and where.
 
-use super::Call;
+use super::call::Call;
 use crate::process::copies;
 use crate::process::errno::*;
 use crate::process::resources::FILE_BYTES;

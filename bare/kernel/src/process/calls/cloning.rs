@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering;
 use hardware::exception::Frame;
 use hardware::user;
 
-use super::{Call, Row};
+use super::call::{Call, Row};
 use crate::facts::page_size;
 use crate::memory::frames;
 use crate::process::errno::*;

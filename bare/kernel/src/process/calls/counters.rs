@@ -1,6 +1,6 @@
 //! `eventfd`: a number behind a descriptor.
 
-use super::{Call, Row};
+use super::call::{Call, Row};
 use crate::files::counter::{Counter, MOST};
 use crate::files::descriptors::Descriptor;
 use crate::files::inode::{Body, Inode};

@@ -3,9 +3,9 @@
 use crate::fallible::Arc;
 use core::sync::atomic::Ordering;
 
+use super::call::{Call, Row};
 use super::input::{file, used};
 use super::paths::start;
-use super::{Call, Row};
 use crate::files::descriptors::Descriptor;
 use crate::files::device::Device;
 use crate::files::inode::{Body, Inode, S_IFLNK, Writing};

@@ -3,9 +3,9 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::call::{Call, Row};
 use super::input::{file, used};
 use super::paths::{AT_FDCWD, inode_at};
-use super::{Call, Row};
 use crate::fallible::{Arc, Collect, List, try_text};
 use crate::files::inode::{Body, Inode};
 use crate::files::open::Listed;

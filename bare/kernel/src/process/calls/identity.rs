@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use super::amounts::MOST_BYTES;
-use super::{Call, Row};
+use super::call::{Call, Row};
 use crate::clock::{self, SECOND};
 use crate::facts::page_size;
 use crate::files::device::fill_randomly;

@@ -3,7 +3,8 @@
 use crate::fallible::Arc;
 
 use super::amounts::{PART, check_range};
-use super::{Call, Row, piping, regular};
+use super::call::{Call, Row};
+use super::{piping, regular};
 use crate::facts::page_size;
 use crate::files::device::Device;
 use crate::files::inode::Body;

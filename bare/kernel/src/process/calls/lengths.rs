@@ -4,8 +4,8 @@ use core::ops::Range;
 
 use userspace::{AreaFlags, Backing, Rights};
 
-use super::Call;
 use super::amounts::check_file_limit;
+use super::call::Call;
 use crate::facts::page_size;
 use crate::fallible::Arc;
 use crate::files::content::{Content, SEAL_FUTURE_WRITE, SEAL_GROW, SEAL_SEAL, SEAL_SHRINK, SEAL_WRITE};

@@ -3,9 +3,10 @@
 use alloc::vec::Vec;
 
 use super::amounts::MOST_BYTES;
+use super::call::{Call, Row};
 use super::input::{file, offset, read_at, used, write_at};
 use super::piping::How;
-use super::{Call, Row, piping, regular};
+use super::{piping, regular};
 use crate::fallible::List;
 use crate::files::inode::Body;
 use crate::files::open::O_NONBLOCK;

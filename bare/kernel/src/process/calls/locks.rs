@@ -3,7 +3,7 @@
 use crate::fallible::Arc;
 use core::ops::RangeInclusive;
 
-use super::Call;
+use super::call::Call;
 use super::input::used;
 use crate::files::descriptors::Descriptor;
 use crate::files::locks::{self, Held, Kind, LAST, Owner};

@@ -6,7 +6,8 @@ use hardware::user::without_tag;
 use userspace::{AreaFlags, Backing, Kind, Place, Request, Rights, Source};
 use vmsa::LeafSize;
 
-use super::{Call, Row, input};
+use super::call::{Call, Row};
+use super::input;
 use crate::facts::page_size;
 use crate::files::content::{SEAL_FUTURE_WRITE, SEAL_WRITE};
 use crate::files::descriptors::Descriptor;

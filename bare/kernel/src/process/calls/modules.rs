@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::{Call, Row};
+use super::call::{Call, Row};
 use crate::fallible::List;
 use crate::files::inode::{Body, Running};
 use crate::memory::modules::{self, LoadError};

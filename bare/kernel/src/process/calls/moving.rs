@@ -3,9 +3,10 @@
 use crate::fallible::Arc;
 
 use super::amounts::{MOST_BYTES, PART, check_file_limit, check_position};
+use super::call::{Call, Row};
 use super::input::file;
+use super::piping;
 use super::piping::How;
-use super::{Call, Row, piping};
 use crate::files::device::Device;
 use crate::files::inode::Body;
 use crate::files::open::{File, O_APPEND, O_NONBLOCK};

@@ -1,6 +1,6 @@
 //! Parameters of calls: each function has the types that its call has in C, and here alone does a register become one of them.
 
-use super::Call;
+use super::call::Call;
 use crate::process::errno::Answer;
 
 /// What one register holds. Beside 32 bits, its upper half means nothing.

@@ -3,8 +3,8 @@
 use crate::fallible::{Arc, try_text};
 use core::sync::atomic::Ordering;
 
+use super::call::{Call, Row};
 use super::input::{file, used};
-use super::{Call, Row};
 use crate::clock::SECOND;
 use crate::files::device::Device;
 use crate::files::inode::{Body, Inode, S_IFCHR, S_IFIFO, S_IFMT, S_IFREG, Writing, now};

@@ -1,8 +1,8 @@
 //! Bytes in and out of pipes. Whoever moves some has the pipe's turn until the call is done, or has to wait: what one reader gets is in one
 //! piece, and what is looked at is what is taken.
 
-use super::Call;
 use super::amounts::PART;
+use super::call::Call;
 use crate::fallible::{Arc, try_format};
 use crate::files::descriptors::Descriptor;
 use crate::files::inode::{Body, Inode};

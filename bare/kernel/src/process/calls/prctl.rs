@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering;
 
-use super::Call;
+use super::call::Call;
 use crate::cpus::capabilities;
 use crate::fallible::{Lossy, try_format};
 use crate::memory::failing;

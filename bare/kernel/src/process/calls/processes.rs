@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use kerncore::stops::News;
 
-use super::{Call, NO_ANSWER, Row};
+use super::call::{Call, NO_ANSWER, Row};
 use crate::facts::page_size;
 use crate::fallible::List;
 use crate::process::errno::*;

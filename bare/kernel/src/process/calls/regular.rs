@@ -4,8 +4,8 @@
 //! where the file stands (File::position) ──▶ alone with the content (Content::alone) ──▶ buffer after buffer
 //! ```
 
-use super::Call;
 use super::amounts::{MOST_BYTES, check_file_limit, check_position, check_range};
+use super::call::Call;
 use crate::facts::page_size;
 use crate::files::content::Content;
 use crate::files::open::{File, O_APPEND};

@@ -3,7 +3,7 @@
 use crate::fallible::Arc;
 use core::sync::atomic::Ordering;
 
-use super::{Call, Row};
+use super::call::{Call, Row};
 use crate::clock::SECOND;
 use crate::cpus::walkers;
 use crate::process::copies;

@@ -4,8 +4,8 @@ use core::sync::atomic::Ordering;
 
 use crate::fallible::Arc;
 
+use super::call::{Call, NO_ANSWER, Row};
 use super::time::deadline;
-use super::{Call, NO_ANSWER, Row};
 use crate::process::errno::*;
 use crate::process::signals::{Action, Info, SA_KNOWN, SI_TKILL, SIGKILL, SIGSTOP, SS_ONSTACK, Signal};
 use crate::process::{alarms, copies, family, numbers, sending, signal_frame, table};

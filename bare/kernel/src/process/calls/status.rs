@@ -1,8 +1,8 @@
 //! What is told of files: `stat` and its kin.
 
+use super::call::{Call, Row};
 use super::input::file;
 use super::paths::{AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW, check_flags, inode_at};
-use super::{Call, Row};
 use crate::facts::page_size;
 use crate::files::inode::{Body, DEVICE, Inode};
 use crate::memory::{frames, pages};

@@ -3,8 +3,8 @@
 use alloc::vec::Vec;
 use core::sync::atomic::{Ordering, fence};
 
+use super::call::{Call, Row};
 use super::time::deadline;
-use super::{Call, Row};
 use crate::cpus::calls;
 use crate::fallible::List;
 use crate::process::errno::*;

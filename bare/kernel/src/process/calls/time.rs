@@ -2,7 +2,7 @@
 
 use hardware::timer;
 
-use super::{Call, Row};
+use super::call::{Call, Row};
 use crate::clock::{self, LONGEST, SECOND, monotonic_nanoseconds, nanoseconds, real_nanoseconds, ticks};
 use crate::process::alarms::{self, Clock};
 use crate::process::copies;

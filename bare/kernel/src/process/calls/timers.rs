@@ -2,8 +2,8 @@
 
 use core::sync::atomic::Ordering;
 
+use super::call::{Call, Row};
 use super::time::{of_running, time};
-use super::{Call, Row};
 use crate::clock::SECOND;
 use crate::process::alarms::{self, Clock, Name, Notice, Setting};
 use crate::process::copies;

@@ -3,7 +3,7 @@
 use crate::fallible::{Arc, List};
 use alloc::vec::Vec;
 
-use super::{Call, Row};
+use super::call::{Call, Row};
 use crate::process::copies;
 use crate::process::errno::*;
 use crate::process::users::{Ids, KEEP};

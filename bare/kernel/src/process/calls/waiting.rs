@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 
 use hardware::timer::read_counter;
 
+use super::call::{Call, Row};
 use super::time::{deadline, write_time};
-use super::{Call, Row};
 use crate::clock::nanoseconds;
 use crate::files::counter::MOST as MOST_COUNTED;
 use crate::files::inode::Body;

@@ -4,9 +4,17 @@ use core::cell::Cell;
 use core::mem;
 use core::sync::atomic::AtomicBool;
 
-use super::Key;
 use crate::fallible::{Arc, NoMemory};
 use crate::threads::thread::Thread;
+
+/// Which word: of an address space, or of a file that several map.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(in crate::process) struct Key(pub(super) u64, pub(super) u64);
+
+impl Key {
+    /// None is before it.
+    pub(in crate::process) const FIRST: Self = Self(0, 0);
+}
 
 pub(super) struct Waiter {
     pub(super) thread: Arc<Thread>,
