@@ -2,8 +2,7 @@
 use super::{
     Outcome, Say,
     boots::{self, Boot},
-    expect::{self, Expect},
-    table,
+    expect, table,
 };
 use crate::{
     bare::Program,
@@ -76,7 +75,7 @@ fn attempt(test: &Boot, options: &Options, programs: &Programs) -> Outcome {
         return Outcome::skipped(&test.name, judgement.line.unwrap_or_default());
     }
     let mut wrong = differences(test, &ended);
-    if wrong.is_empty() && test.expect.contains(&Expect::SameTwice) {
+    if wrong.is_empty() && test.expect.iter().any(|expect| expect == expect::SAME_TWICE) {
         match boot() {
             Ok(again) => wrong.extend(expect::first_difference(&ended.output, &again.output)),
             Err(outcome) => return *outcome,
@@ -98,7 +97,7 @@ fn differences(test: &Boot, ended: &Ended) -> Vec<String> {
         wrong.extend(judgement.line);
     }
     wrong.extend(expect::check_warnings(&transcript, &test.warnings).err());
-    wrong.extend(test.expect.iter().filter_map(|expect| expect.check(&transcript).err()));
+    wrong.extend(test.expect.iter().filter_map(|expect| expect::check(expect, &transcript).err()));
     wrong
 }
 

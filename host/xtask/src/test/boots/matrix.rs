@@ -2,8 +2,7 @@
 //! controller × memory. `--all` boots every point that can be; a default run a selection in which every pair of values
 //! that can meet does.
 
-use super::{Boot, Expect::*, PAGE_SIZES};
-use crate::outcome::Status;
+use super::{Boot, PAGE_SIZES};
 
 /// A CPU model of QEMU, as spec sheets and QEMU's source have it: what the kernel finds is held against this.
 pub(super) struct Model {
@@ -128,17 +127,19 @@ fn boot(point: &Point) -> Boot {
     let (size, bits, model, cpus) = (PAGE_SIZES[size], BITS[bits], MODELS[model].name, CPUS[cpus]);
     let (level, controller, memory) = (LEVELS[level], CONTROLLERS[controller], MEMORY[memory]);
     let virtualization = if level == 2 { ",virtualization=on" } else { "" };
-    Boot {
-        name: format!("boot {size}, {bits} bits, {model}, {cpus} CPUs, EL{level}, GICv{controller}, {memory}"),
-        options: format!(
+    Boot::new(
+        format!("boot {size}, {bits} bits, {model}, {cpus} CPUs, EL{level}, GICv{controller}, {memory}"),
+        format!(
             "--page-size {size} --cpus {cpus} --memory {memory} --cpu {model} --append vellum.vabits={bits} \
              -- -M gic-version={controller}{virtualization}"
         ),
-        ends: Status::Passed,
-        warnings: vec![],
-        expect: vec![PageSize(size), VirtualBits(bits), Cpus(cpus), EnteredAt(level)],
-        place: None,
-    }
+        expected(size, bits, cpus, level),
+    )
+}
+
+/// What the kernel says of itself.
+pub(super) fn expected(size: &str, bits: u32, cpus: usize, level: u8) -> Vec<String> {
+    vec![format!("page {size}"), format!("bits {bits}"), format!("cpus {cpus}"), format!("entered at EL{level}")]
 }
 
 #[cfg(test)]

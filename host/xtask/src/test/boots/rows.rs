@@ -1,12 +1,9 @@
 //! The rows of README's table: CPU models, ways of entry, machines, memory, each at every page size.
 
 use super::{
-    Boot,
-    Expect::*,
-    PAGE_SIZES, Words,
-    matrix::{MODELS, MODELS_OF_11, Model},
+    Boot, PAGE_SIZES,
+    matrix::{MODELS, MODELS_OF_11, Model, expected},
 };
-use crate::outcome::Status;
 
 /// Rows beside the models: what stands in the table, the options, and whether the CPU has 16K pages.
 const OTHERS: &[(&str, &str, bool)] = &[
@@ -22,39 +19,33 @@ const OTHERS: &[(&str, &str, bool)] = &[
 
 /// Every boot of the table but those with the least memory.
 pub(super) fn all() -> Vec<Boot> {
+    let columns = || 0..PAGE_SIZES.len();
     let models = MODELS.iter().flat_map(|model| of_model(model, &format!("`{}`", model.name), "", 1));
-    let others = OTHERS.iter().flat_map(|row| (0..PAGE_SIZES.len()).map(move |column| (row, column)));
-    let others = others.map(|((row, options, has_16k), column)| boot(row, options, *has_16k, column));
+    let others = OTHERS.iter().flat_map(|(row, options, has_16k)| {
+        columns()
+            .map(move |column| boot(row, options, *has_16k, column, |size| vec![format!("page {}", PAGE_SIZES[size])]))
+    });
     let later = MODELS_OF_11.iter().flat_map(|model| {
         let row = |entry: &str| format!("`{}`{entry}, QEMU 11", model.name);
         let at_el1 = of_model(model, &row(""), " --qemu 11", 1);
-        [at_el1, of_model(model, &row(", entered at EL2"), " --qemu 11 -- -M virtualization=on", 2)].concat()
+        at_el1.chain(of_model(model, &row(", entered at EL2"), " --qemu 11 -- -M virtualization=on", 2))
     });
     models.chain(others).chain(later).collect()
 }
 
-/// A model's row: what it has at every page size, all its CPUs, where it is entered.
-fn of_model(model: &'static Model, row: &str, options: &str, level: u8) -> Vec<Boot> {
-    let options = format!("--memory 512M --cpu {}{options}", model.name);
-    let boots = (0..PAGE_SIZES.len()).map(|column| {
-        let taken = if model.has(column) { column } else { 0 };
-        let expect =
-            vec![PageSize(PAGE_SIZES[taken]), VirtualBits(model.largest_bits(taken)), Cpus(4), EnteredAt(level)];
-        Boot { expect, ..boot(row, &options, model.has_16k, column) }
-    });
-    boots.collect()
+/// A model's row: what it has at every page size, all its CPUs, the level of entry.
+fn of_model(model: &'static Model, row: &str, options: &str, level: u8) -> impl Iterator<Item = Boot> + use<> {
+    let (row, options) = (row.to_owned(), format!("--memory 512M --cpu {}{options}", model.name));
+    let expected = move |size: usize| expected(PAGE_SIZES[size], model.largest_bits(size), 4, level);
+    (0..PAGE_SIZES.len()).map(move |column| boot(&row, &options, model.has(column), column, expected))
 }
 
-fn boot(row: &str, options: &str, has_16k: bool, column: usize) -> Boot {
+/// A boot, of which is expected what `expected` says of the page size that is taken.
+fn boot(row: &str, options: &str, has: bool, column: usize, expected: impl Fn(usize) -> Vec<String>) -> Boot {
     let size = PAGE_SIZES[column];
-    let is_lacking = size == "16k" && !has_16k;
-    let lacks: Words = &["arm64.pagesize", "16K", "no 16K granule", "4K is used"];
-    Boot {
-        name: format!("boot {size}, {}", row.replace('`', "")),
-        options: format!("--page-size {size} {options}"),
-        ends: Status::Passed,
-        warnings: if is_lacking { vec![lacks] } else { vec![] },
-        expect: vec![PageSize(if is_lacking { "4k" } else { size })],
-        place: Some((row.to_string(), column)),
-    }
+    let is_lacking = size == "16k" && !has;
+    let mut expectations = expected(if is_lacking { 0 } else { column });
+    expectations.push(format!("place {size} {row}"));
+    expectations.extend(is_lacking.then(|| "warns arm64.pagesize & 16K & no 16K granule & 4K is used".to_owned()));
+    Boot::new(format!("boot {size}, {}", row.replace('`', "")), format!("--page-size {size} {options}"), expectations)
 }
