@@ -83,7 +83,7 @@ static LONG: [Long; 8] = [
         name: "hostile machines",
         call: &["test", "--quiet", "--package", "xtask", "--bin", "xtask", "fuzz_"],
         variables: A_MINUTE,
-        about: &["host/xtask/src/boot/description.rs", "host/xtask/src/boot/description", "bare/monitor/machines"],
+        about: &["host/xtask/src/boot/description.rs", "bare/monitor/machines"],
     },
     Long {
         name: "hostile litmus tests",
