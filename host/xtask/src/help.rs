@@ -20,7 +20,6 @@ pub(crate) const COMPARE: &str = include_str!("help/compare.txt");
 pub(crate) const BENCH_KERNEL: &str = include_str!("help/bench_kernel.txt");
 pub(crate) const BENCH_TLBIS: &str = include_str!("help/bench_tlbis.txt");
 pub(crate) const DEMO: &str = include_str!("help/demo.txt");
-pub(crate) const DOCS: &str = include_str!("help/docs.txt");
 pub(crate) const DIST: &str = include_str!("help/dist.txt");
 
 /// Prints a help text.

@@ -1,4 +1,4 @@
-//! Every developer command: `cargo xtask run`, `test`, `check`, `audit`, `compare`, `demo`, `bench`, `tidy`, `api`, `fetch`, `dist`, `docs`.
+//! Every developer command: `cargo xtask run`, `test`, `check`, `audit`, `compare`, `demo`, `bench`, `tidy`, `api`, `fetch`, `dist`.
 //!
 //! Standard output carries only what was asked for (the kernel's text, a test's result); whatever else there is to
 //! say goes to standard error, one line each.
@@ -14,7 +14,6 @@ mod check;
 mod compare;
 mod demo;
 mod dist;
-mod docs;
 mod fetch;
 mod help;
 mod outcome;
@@ -42,7 +41,7 @@ fn main() -> ExitCode {
 fn dispatch(arguments: &[OsString]) -> Result<Status, Failure> {
     let Some((command, rest)) = arguments.split_first() else {
         return Err(Failure::bad_input(
-            "no command given; commands are run, test, check, audit, compare, demo, bench, tidy, api, fetch, dist and docs (see cargo xtask --help)",
+            "no command given; commands are run, test, check, audit, compare, demo, bench, tidy, api, fetch and dist (see cargo xtask --help)",
         ));
     };
     match command.to_str() {
@@ -57,10 +56,9 @@ fn dispatch(arguments: &[OsString]) -> Result<Status, Failure> {
         Some("api") => api::main(rest),
         Some("fetch") => fetch::main(rest),
         Some("dist") => dist::main(rest),
-        Some("docs") => docs::main(rest),
         Some("--help" | "-h" | "help") => Ok(help::show(help::OVERVIEW)),
         _ => Err(Failure::bad_input(format!(
-            "no command `{}`; commands are run, test, check, audit, compare, demo, bench, tidy, api, fetch, dist and docs (see cargo xtask --help)",
+            "no command `{}`; commands are run, test, check, audit, compare, demo, bench, tidy, api, fetch and dist (see cargo xtask --help)",
             command.display()
         ))),
     }

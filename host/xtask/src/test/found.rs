@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{Outcome, Say};
-use crate::{cargo, fetch::chromium, outcome::Failure};
+use crate::{cargo, outcome::Failure};
 
 /// A command line, in which folder it is called, and what it says. `~` is the folder of all of them.
 type Row = (&'static str, &'static str, &'static str);
@@ -15,7 +15,7 @@ type Row = (&'static str, &'static str, &'static str);
 /// What lists a package of this version.
 const CONTENTS: &str = concat!("dpkg-deb --contents vellum_", env!("CARGO_PKG_VERSION"), "_arm64.deb");
 
-const ROWS: [Row; 12] = [
+const ROWS: [Row; 11] = [
     ("cargo install --quiet --path host/cli --root ~/installed", "clone", ""),
     ("~/installed/bin/vellum", "clone", "Three things to try"),
     ("~/installed/bin/vellum plan --memory 16G", "clone", "leaves of 1G"),
@@ -25,13 +25,9 @@ const ROWS: [Row; 12] = [
     (CONTENTS, "clone/target/dist", "man1/vellum-plan.1"),
     (CONTENTS, "clone/target/dist", "doc/vellum/copyright"),
     ("clone/target/dist/vellum-x86_64-linux plan --memory 4T --page-size 4k", "", "leaves of 16G"),
-    ("cargo xtask docs", "clone", "docs/guide/index.html"),
     ("cargo run --quiet -p vellum-pagetable --example own_kernel", "clone", ""),
     ("cargo run --quiet -p vellum-linearmap --example own_linear_map", "clone", ""),
 ];
-
-/// Looks at a page of the site as the tests of `vellum report` look at theirs.
-const LOOK: &str = include_str!("../../../cli/tests/report/common.js");
 
 /// The step.
 pub(super) fn found(say: Say<'_>) -> Outcome {
@@ -56,17 +52,6 @@ fn try_all(say: Say<'_>) -> Result<Outcome, Failure> {
             outcome.output += &format!("{words}: expected `{expected}`\n{}\n", said.unwrap_or_else(|why| why));
         }
     }
-    let guide = Path::new(&folder).join("clone/target/site/docs/guide");
-    for page in fs::read_dir(&guide).map_err(|error| Failure::file(&guide, &error))?.flatten() {
-        say(&page.path().display().to_string());
-        match [0, 1].map(|scheme| look(&page.path(), scheme)).into_iter().collect::<Result<Vec<_>, String>>() {
-            Ok(_) => outcome.passed += 1,
-            Err(why) => {
-                outcome.failed += 1;
-                outcome.output += &format!("{}: {why}\n", page.path().display());
-            }
-        }
-    }
     // What is left behind costs room and nothing else.
     let _ = fs::remove_dir_all(&folder);
     Ok(outcome)
@@ -84,22 +69,4 @@ fn run(words: &str, folder: &Path, place: &str) -> Result<String, String> {
     let output = command.output().map_err(|error| error.to_string())?;
     let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     if output.status.success() { Ok(said.into_owned()) } else { Err(format!("{}: {said}", output.status)) }
-}
-
-/// Opens a page in a colour scheme, dark or light: its words stand out, and its console is silent.
-fn look(page: &Path, scheme: u8) -> Result<(), String> {
-    let listening = "<head><script>window.errors = []; \
-                     addEventListener('error', (event) => errors.push(event.message));</script>";
-    let looking = format!("<script>{LOOK}standsOut();</script></body>");
-    let text = fs::read_to_string(page).map_err(|error| error.to_string())?;
-    let copy = page.with_extension("seen.html");
-    fs::write(&copy, text.replacen("<head>", listening, 1).replacen("</body>", &looking, 1))
-        .map_err(|error| error.to_string())?;
-    let mut command = Command::new(chromium::path());
-    command.args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]);
-    command.arg(format!("--blink-settings=preferredColorScheme={scheme}")).arg(format!("file://{}", copy.display()));
-    let output = command.stderr(Stdio::null()).output().map_err(|error| error.to_string());
-    fs::remove_file(&copy).map_err(|error| error.to_string())?;
-    let said = String::from_utf8_lossy(&output?.stdout).into_owned();
-    if said.contains("all is well</pre>") { Ok(()) } else { Err(said) }
 }
