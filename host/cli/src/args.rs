@@ -14,7 +14,7 @@ use vmsa::{Level, PageSize};
 
 pub(crate) use audit::AuditArguments;
 pub(crate) use encoding::{EncodingArguments, Regime};
-pub(crate) use judge::{JudgeArguments, TraceFormat};
+pub(crate) use judge::JudgeArguments;
 pub(crate) use plan::{PlanArguments, Policy};
 
 use crate::check::kinds::{Kind, Rank};

@@ -1,6 +1,5 @@
 //! `vellum judge`: the rules of the simulated machine, applied to what another kernel logged.
 
-mod casemate;
 mod follow;
 mod pieces;
 mod reader;
@@ -13,11 +12,10 @@ use std::path::Path;
 use machine::trace::{Judge, Malformed, Trace};
 
 use crate::Status;
-use crate::args::{JudgeArguments, TraceFormat};
+use crate::args::JudgeArguments;
 use crate::progress::Progress;
 use crate::say;
 use crate::select::Failure;
-use casemate::{Assumed, is_casemate};
 
 /// What writes traces, in C.
 const HEADER: &str = include_str!("../../../docs/trace/vellum_trace.h");
@@ -28,7 +26,7 @@ pub(crate) fn run(arguments: &JudgeArguments) -> Result<Status, Failure> {
         return print(|out| out.write_all(HEADER.as_bytes())).map(|()| Status::Clean);
     }
     let path = arguments.trace.as_deref().unwrap_or("-");
-    let reading = Reading { arguments, path, assumed: assumed(arguments)? };
+    let reading = Reading { arguments, path };
     if path == "-" || arguments.follow {
         return follow::follow(&reading);
     }
@@ -46,8 +44,7 @@ fn write_smaller(text: &str, is_strict: bool, file: &Path) -> Result<(), Failure
     let mut left = Progress::new("{spinner} {pos} lines are left after {elapsed}", 0);
     let lines = smaller::smaller(text, is_strict, &mut |lines| left.at(lines as u64));
     drop(left);
-    let lines =
-        lines.ok_or_else(|| Failure("--smaller: only traces of Vellum's own format can be made smaller".into()))?;
+    let lines = lines.unwrap_or_default();
     std::fs::write(file, lines.join("\n") + "\n")
         .map_err(|error| Failure(format!("{}: {error}: name another file with --smaller", file.display())))?;
     say::note(format!("{} has {} of {} lines", file.display(), lines.len(), text.lines().count()));
@@ -58,7 +55,6 @@ fn write_smaller(text: &str, is_strict: bool, file: &Path) -> Result<(), Failure
 struct Reading<'a> {
     arguments: &'a JudgeArguments,
     path: &'a str,
-    assumed: Assumed,
 }
 
 /// Whether a rule is broken.
@@ -76,11 +72,7 @@ impl Reading<'_> {
     fn judge(&self, text: &str, told: &mut usize, is_all: bool) -> Result<Found, Failure> {
         let (path, arguments) = (self.path, self.arguments);
         let malformed = |Malformed { line, what }| Failure(format!("{path}:{line}: {what}"));
-        let trace = match format(arguments, text)? {
-            TraceFormat::Vellum => Trace::read(text),
-            TraceFormat::Casemate => casemate::read(text, &self.assumed),
-        };
-        let trace = match trace {
+        let trace = match Trace::read(text) {
             // Of its head a part may be missing yet.
             Err(Malformed { line, .. }) if !is_all && line >= text.lines().count() => return Ok(Found(false)),
             trace => trace.map_err(malformed)?,
@@ -107,29 +99,6 @@ impl Reading<'_> {
         ended?;
         Ok(Found(judge.findings().iter().any(|it| !it.is_lint())))
     }
-}
-
-/// The format that was asked for, or that the text begins in.
-fn format(arguments: &JudgeArguments, text: &str) -> Result<TraceFormat, Failure> {
-    let begun = if is_casemate(text) { TraceFormat::Casemate } else { TraceFormat::Vellum };
-    let format = arguments.format.unwrap_or(begun);
-    let is_overridden = arguments.cpu.is_some() || !arguments.register.is_empty();
-    if format == TraceFormat::Vellum && is_overridden {
-        let own = "--cpu and --register are for logs of casemate: a trace says both itself, in `cpu` and `msr` lines";
-        return Err(Failure(own.into()));
-    }
-    Ok(format)
-}
-
-/// What a log of casemate's does not say.
-fn assumed(arguments: &JudgeArguments) -> Result<Assumed, Failure> {
-    let mut assumed = Assumed::default();
-    let fields = arguments.cpu.as_deref().unwrap_or_default();
-    assumed.set_features(fields).map_err(|what| Failure(format!("--cpu: {what}")))?;
-    for register in &arguments.register {
-        assumed.set_register(register).map_err(|what| Failure(format!("--register: {what}")))?;
-    }
-    Ok(assumed)
 }
 
 /// The bytes as text, or the line that holds something else.

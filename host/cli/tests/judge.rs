@@ -12,11 +12,10 @@ use tally::Report;
 
 type Test = (&'static str, fn() -> Result<(), String>);
 
-const TESTS: [Test; 8] = [
+const TESTS: [Test; 7] = [
     ("statuses_say_what_was_found", statuses),
     ("json_is_one_record_a_finding", json),
     ("a_malformed_trace_is_one_line", malformed),
-    ("a_log_of_casemate_is_known_by_its_first_line", casemate),
     ("a_file_is_followed_until_a_rule_is_broken", followed),
     ("a_file_that_is_begun_anew_is_judged_anew", anew),
     ("a_pipe_is_judged_as_it_comes", piped),
@@ -206,35 +205,6 @@ fn malformed() -> Result<(), String> {
         2,
         &["cut.trace: judged only as far as it makes sense: 1 event, no rule is broken", "cut.trace:4: 0x2 was found"],
     )?;
-    Ok(())
-}
-
-fn casemate() -> Result<(), String> {
-    let log = |name: &str| {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/casemate");
-        folder.join(name).display().to_string()
-    };
-    let freed = log("bad_free_page_without_clean.log");
-    let notes = [
-        "bad_free_page_without_clean.log:11: V3",
-        "[examples/tests/bad_free_page_without_clean.c:37]",
-        "5 events, 1 violation\n  assumed, because the log never writes it: tcr_el2 0x80850010",
-        "not judged: 1 lock and 3 ownership-hint records",
-        "casemate's own verdict there: cannot release table",
-    ];
-    expect(&[&freed], 1, &notes)?;
-    expect(&[&freed, "--format", "vellum"], 2, &["clean.log:1: ", "expected `vellum trace 1`"])?;
-    expect(&[&freed, "--register", "hcr_el2=0"], 0, &["no rule is broken"])?;
-    expect(&[&log("bad_unlocked_write.log")], 0, &["3 events, no rule is broken", "not judged: 1 ownership-hint"])?;
-    let hinted = log("good_bbm.log");
-    expect(&[&hinted], 1, &["good_bbm.log:12: V7"])?;
-    expect(&[&hinted, "--cpu", "ttl=0 bbm=2"], 0, &["no rule is broken"])?;
-    expect(&[&hinted, "--cpu", "ttl=2"], 2, &["--cpu: `ttl=2`, expected 0 to 1"])?;
-    expect(&[&hinted, "--register", "ttbr0_el2=0"], 2, &["--register: `ttbr0_el2=0`, expected tcr_el2"])?;
-    expect(&[&example("unmap.trace"), "--cpu", "ttl=0"], 2, &["a trace says both itself"])?;
-    expect(&[&example("unmap.trace"), "--format", "casemate"], 2, &["unmap.trace:1: ", "expected a record"])?;
-    let path = temporary("malformed.log", "(mem-init 0 0 0 1000)\n(mem-swap 1 0)\n")?;
-    expect(&[&path], 2, &["malformed.log:2: `mem-swap`, expected mem-write"])?;
     Ok(())
 }
 

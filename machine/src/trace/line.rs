@@ -10,9 +10,9 @@ use crate::event::{Event, Level, Owned};
 use crate::registers::{Ets, Features};
 
 /// Addresses of memory are below this.
-pub const MEMORY_END: u64 = 1 << 52;
+pub(super) const MEMORY_END: u64 = 1 << 52;
 /// Bytes of a table at most: sixteen concatenated ones of 64 KiB.
-pub const LARGEST_TABLE: u64 = 16 << 16;
+const LARGEST_TABLE: u64 = 16 << 16;
 
 /// What a CPU does in one line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -103,12 +103,7 @@ pub(super) fn without_mark(text: &str) -> &str {
 /// Refuses a word that no line can have, before any message quotes it whole.
 ///
 /// # Errors
-/// How the longest word begins.
-pub fn short(words: &[&str]) -> Result<(), String> {
-    words.iter().copied().try_for_each(short_word)
-}
-
-/// The same for one.
+/// How it begins.
 pub(super) fn short_word(word: &str) -> Result<(), String> {
     if word.chars().nth(LONGEST_WORD).is_none() {
         return Ok(());

@@ -5,7 +5,7 @@
 //!            (line)               (replay)
 //! Act ──Display──▶ text
 //! ```
-//! `docs/trace-format.md` is the reference of the format. Readers of other formats make a [`Trace`] of what they read. Nothing a trace holds makes this panic: what makes no sense is
+//! `docs/trace-format.md` is the reference of the format. Nothing a trace holds makes this panic: what makes no sense is
 //! [`Malformed`], with its line.
 
 mod judge;
@@ -19,11 +19,14 @@ use alloc::vec::Vec;
 
 use crate::memory::KnownMemory;
 use crate::registers::Features;
+use line::MEMORY_END;
+use names::number;
+use story::printable;
 
 pub use judge::Judge;
-pub use line::{Act, LARGEST_TABLE, MEMORY_END, set_features, short};
-pub use names::{REGISTERS, find, number};
-pub use story::{Story, printable};
+pub use line::{Act, set_features};
+pub use names::REGISTERS;
+pub use story::Story;
 
 /// The first line of every trace.
 pub const HEAD: &str = "vellum trace 1";
@@ -41,7 +44,7 @@ pub struct Malformed {
 
 impl Malformed {
     /// A message for that line, with control characters as escapes.
-    pub fn new(line: usize, what: &str) -> Self {
+    fn new(line: usize, what: &str) -> Self {
         Self { line, what: printable(what).collect() }
     }
 }

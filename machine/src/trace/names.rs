@@ -72,10 +72,7 @@ const DOMAINS: [Domain; 4] = [Domain::NonShareable, Domain::Inner, Domain::Outer
 const ORDERED: [Accesses; 3] = [Accesses::All, Accesses::Loads, Accesses::Stores];
 
 /// Reads a number of 64 bits, in hexadecimal after `0x`.
-///
-/// # Errors
-/// What stands there instead.
-pub fn number(word: &str) -> Result<u64, String> {
+pub(super) fn number(word: &str) -> Result<u64, String> {
     let (digits, radix) = match word.strip_prefix("0x").or_else(|| word.strip_prefix("0X")) {
         Some(digits) => (digits, 16),
         None => (word, 10),
@@ -85,10 +82,7 @@ pub fn number(word: &str) -> Result<u64, String> {
 }
 
 /// What stands beside `word` in a list of names.
-///
-/// # Errors
-/// The word, and the names that were expected.
-pub fn find<T: Copy>(list: &[(&str, T)], word: &str) -> Result<T, String> {
+pub(super) fn find<T: Copy>(list: &[(&str, T)], word: &str) -> Result<T, String> {
     let found = list.iter().find(|(name, _)| name.eq_ignore_ascii_case(word));
     found.map(|(_, it)| *it).ok_or_else(|| alloc::format!("`{word}`, expected {}", any_of(list)))
 }

@@ -6,7 +6,7 @@ use super::Judge;
 use crate::finding::{Finding, Names};
 
 /// What a terminal shows and does not obey: control characters stand as escapes, blanks as blanks.
-pub fn printable(text: &str) -> impl Iterator<Item = char> {
+pub(super) fn printable(text: &str) -> impl Iterator<Item = char> {
     text.chars().flat_map(|it| {
         let shown = if it.is_ascii_whitespace() { ' ' } else { it };
         let (plain, escaped) =

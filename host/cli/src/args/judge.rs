@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 #[derive(Args, Debug)]
 pub(crate) struct JudgeArguments {
@@ -26,25 +26,7 @@ pub(crate) struct JudgeArguments {
     /// One JSON record a line, for each finding
     #[arg(long)]
     pub(crate) json: bool,
-    /// What the file holds; by its first line, unless told
-    #[arg(long, value_enum)]
-    pub(crate) format: Option<TraceFormat>,
-    /// What the ID registers of every CPU say, where the log is casemate's: bbm, hafdbs, ets, tlb, ttl, xs, parange, …
-    #[arg(long, value_name = "FIELD=VALUE…", help_heading = "Only with logs of casemate")]
-    pub(crate) cpu: Option<String>,
-    /// What tcr_el2, vtcr_el2, mair_el2, sctlr_el2 or hcr_el2 holds, whatever the log writes; may be repeated
-    #[arg(long, value_name = "NAME=VALUE", help_heading = "Only with logs of casemate")]
-    pub(crate) register: Vec<String>,
     /// Print the C header that writes traces, and do nothing else
     #[arg(long, exclusive = true)]
     pub(crate) header: bool,
-}
-
-/// Whose words a trace is written in.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(crate) enum TraceFormat {
-    /// docs/trace-format.md
-    Vellum,
-    /// casemate's S-expressions
-    Casemate,
 }
