@@ -11,6 +11,7 @@
 pub mod asking;
 pub mod calling;
 pub mod check;
+pub mod command;
 pub mod content;
 pub mod cpu;
 mod edited;

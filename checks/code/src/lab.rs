@@ -181,6 +181,11 @@ impl Lab {
         self.kernel.physical(name).unwrap_or(0)
     }
 
+    /// The link address of such a symbol.
+    pub fn link(&self, name: &str) -> u64 {
+        self.kernel.to_link(self.physical(name))
+    }
+
     /// The physical address of the first of `hardware::secondary::RECORDS`, whose symbol the compiler makes.
     pub fn record(&self) -> u64 {
         self.kernel.symbol_with("9secondary7RECORDS").map_or(0, |link| self.kernel.to_physical(link))

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod caches;
+pub mod command;
 pub mod finding;
 pub mod kernel;
 pub mod lab;

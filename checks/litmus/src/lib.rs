@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod assembly;
+pub mod command;
 pub mod condition;
 pub mod error;
 pub mod explore;

@@ -27,8 +27,6 @@ const NEAR: [(&str, &[&str]); 4] = [
 ];
 /// Those above, that use them.
 const FAR: [&str; 3] = ["checks", "zoo", "litmus"];
-/// Their tests that do not: they build programs.
-const OTHERS: [&str; 2] = ["checks command", "checks/litmus command"];
 /// How our crates are optimized: enough for millions of events, and no more, as most are built for many tests.
 const OURS: [(&str, u8); 11] = [
     ("mutant", 2),
@@ -177,7 +175,7 @@ pub(crate) fn near<'s>(copy: &Copy, files: impl Iterator<Item = &'s str>) -> Res
 /// Builds what else hunts: the tests of the crates above, and `cargo xtask check` where it is asked for.
 pub(crate) fn far(copy: &Copy, with_check: bool) -> Result<Vec<Program>, String> {
     let mut programs = tests(copy, &FAR, &[])?;
-    let check = if with_check { build(copy, &["build", "-p", "checks"])? } else { Vec::new() };
+    let check = if with_check { build(copy, &["build", "-p", "check"])? } else { Vec::new() };
     for message in check {
         if let Some(mut program) = program(copy, &message) {
             // The workspace's own program may be built in its place.
@@ -198,7 +196,7 @@ fn tests(copy: &Copy, packages: &[&str], targets: &[&str]) -> Result<Vec<Program
     let mut programs = Vec::new();
     for message in build(copy, &[&["test", "--no-run"][..], &packages, targets].concat())? {
         if message["profile"]["test"] == true {
-            programs.extend(program(copy, &message).filter(|it| !OTHERS.contains(&it.name.as_str())));
+            programs.extend(program(copy, &message));
         }
     }
     let (count, seconds) = (counted(programs.len() as u64, "program"), start.elapsed().as_secs());

@@ -51,10 +51,8 @@ impl Report<'_> {
             match (verdict, row) {
                 (Verdict::Lives | Verdict::NotRun, None) => {
                     let why = if let Verdict::NotRun = verdict { " (no test runs it)" } else { "" };
-                    text += &format!(
-                        "LIVES{why}: {place}\n    cargo xtask check --logic-mutants --only {:?}\n",
-                        mutant.name
-                    );
+                    text +=
+                        &format!("LIVES{why}: {place}\n    cargo xtask check logic-mutants --only {:?}\n", mutant.name);
                 }
                 (Verdict::Killed(killer) | Verdict::ByTime(killer), Some(row)) => {
                     let line = self.rows[row].line;

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod case;
+pub mod command;
 pub mod configuration;
 pub mod engine;
 mod error;

@@ -92,7 +92,7 @@ fn the_page_is_up_to_date() {
     let text = include_str!("../../../docs/zoo.md");
     let cases = text.split_once("<!-- cases -->\n").and_then(|(_, rest)| rest.split_once("<!-- end of cases -->"));
     let told = cases.map(|(cases, _)| cases.trim()).expect("the marks");
-    let command = "what `cargo xtask check --zoo --page` prints is to stand between the marks of docs/zoo.md";
+    let command = "what `cargo xtask check zoo --page` prints is to stand between the marks of docs/zoo.md";
     assert!(told == zoo::page::page(&all()).trim(), "{command}");
 }
 

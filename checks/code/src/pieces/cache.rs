@@ -41,10 +41,10 @@ fn make_fetchable(lab: &Lab, patch: Option<Patch>, name: &str, shape: Shape) -> 
     let mut run = lab.running(shape, patch);
     run.set_system(0, "CTR_EL0", CTR);
     let written = lab.physical("build_identity_map");
-    let (code, back) = (lab.kernel.to_link(written), lab.kernel.to_link(lab.physical("handle_exception")));
+    let (code, back) = (lab.kernel.to_link(written), lab.link("handle_exception"));
     run.caches.write_code(written);
     [(0, code), (1, code + 4), (30, back)].into_iter().for_each(|(at, value)| run.set(0, at, value));
-    run.run_to(0, lab.kernel.to_link(lab.physical(name)), back, "it does not return")?;
+    run.run_to(0, lab.link(name), back, "it does not return")?;
     run.run(0, code, &[code])?;
     Ok(Ran::of(run))
 }

@@ -6,7 +6,7 @@ use machine::machine::Outcome;
 use machine::registers::Register;
 use machine::syndrome::{AccessKind, Fault, FaultKind};
 
-use super::{Case, Piece, Ran};
+use super::{Case, Piece, Ran, high};
 use crate::finding::Found;
 use crate::lab::{Lab, Patch};
 use crate::run::Run;
@@ -47,22 +47,12 @@ fn word(lab: &Lab, word: u64) -> u64 {
 
 /// A CPU that runs high code.
 fn begin<'l>(lab: &'l Lab, patch: Option<Patch>, to: Shape, in_handler: bool) -> Run<'l> {
-    let mut run = lab.running(to, patch);
-    let link = |name| lab.kernel.to_link(lab.physical(name));
-    (0..31).for_each(|register| run.set(0, register, 0x1000 + u64::from(register)));
-    for (name, value) in [
-        ("VBAR_EL1", link("vectors")),
-        ("SP_EL0", link("boot_stack_end") - 64),
-        // Of doubtful worth: nothing is there.
-        ("SP_EL1", ADDRESS),
-        ("TPIDR_EL1", link("per_cpu")),
-        ("TPIDR_EL0", 0x77),
-    ] {
-        run.set_system(0, name, value);
-    }
+    // Nothing is at this SP_EL1.
+    let mut run = high(lab, patch, to, ADDRESS);
+    run.set_system(0, "TPIDR_EL0", 0x77);
     run.state.machine_mut().store(0, word(lab, PATIENCE), TIMES);
     run.state.core_mut(0).select_stack(in_handler);
-    run.state.core_mut(0).go_to(link("identity_main"));
+    run.state.core_mut(0).go_to(lab.link("identity_main"));
     run
 }
 
@@ -73,13 +63,13 @@ fn conflict(run: &mut Run<'_>, address: u64, kind: AccessKind) {
 /// It is back, and nothing is as the conflict left it but the counts.
 fn come_back(run: &mut Run<'_>, lab: &Lab, place: u64, in_handler: bool) -> Result<(), Found> {
     let vector = run.state.cores()[0].place();
-    let offset = vector - lab.kernel.to_link(lab.physical("vectors"));
+    let offset = vector - lab.link("vectors");
     run.expect(0, offset == if in_handler { 0x200 } else { 0 }, || format!("the vector at {offset:#x} is taken"))?;
     run.run_to(0, vector, place, "the access is not made again")?;
     run.check_certain(0)?;
     let registers: Vec<(u8, u64)> = (0..31).map(|register| (register, 0x1000 + u64::from(register))).collect();
     run.expect_registers(0, &registers)?;
-    let stack = lab.kernel.to_link(lab.physical("boot_stack_end")) - 64;
+    let stack = lab.link("boot_stack_end") - 64;
     run.expect_systems(0, &[("SP_EL0", stack), ("SP_EL1", ADDRESS), ("SPSel", in_handler.into()), ("TPIDR_EL0", 0x77)])
 }
 
@@ -131,9 +121,9 @@ fn give_up(lab: &Lab, patch: Option<Patch>, to: Shape) -> Result<Ran, Found> {
         conflict(&mut run, ADDRESS + 8, AccessKind::Read);
         come_back(&mut run, lab, place, false)?;
     }
-    run.set_system(0, "SP_EL1", lab.kernel.to_link(lab.physical("boot_exception_stack_end")));
+    run.set_system(0, "SP_EL1", lab.link("boot_exception_stack_end"));
     conflict(&mut run, ADDRESS + 8, AccessKind::Read);
-    let handler = lab.kernel.to_link(lab.physical("handle_exception"));
+    let handler = lab.link("handle_exception");
     let vector = run.state.cores()[0].place();
     run.run_to(0, vector, handler, "it does not come to Rust")?;
     run.expect_registers(0, &[(0, 0)])?;

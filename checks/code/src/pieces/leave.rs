@@ -22,9 +22,8 @@ fn leave(lab: &Lab, patch: Option<Patch>, from: Shape, to: Shape) -> Result<Ran,
     for (number, value) in lab.translation(to).registers.into_iter().enumerate() {
         run.store(0, stack + 8 * number as u64, value, true)?;
     }
-    let link = |name| lab.kernel.to_link(lab.physical(name));
     let (entry, thread, exception) =
-        (link("handle_exception"), link("boot_stack_end"), link("boot_exception_stack_end"));
+        (lab.link("handle_exception"), lab.link("boot_stack_end"), lab.link("boot_exception_stack_end"));
     let arguments = [stack, entry, ARGUMENT, thread, exception, lab.kernel.link];
     arguments.into_iter().enumerate().for_each(|(number, value)| run.set(0, number as u8, value));
     run.state.core_mut(0).select_stack(false);

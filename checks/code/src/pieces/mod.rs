@@ -17,6 +17,7 @@ use machine::syndrome::AccessKind;
 use crate::finding::Found;
 use crate::lab::{Lab, Patch};
 use crate::run::Run;
+use crate::shape::Shape;
 
 /// Runs a piece in one case.
 type Work = Box<dyn Fn(&Lab, Option<Patch>) -> Result<Ran, Found>>;
@@ -60,6 +61,17 @@ impl Ran {
     fn of(run: Run<'_>) -> Self {
         Self { visited: run.visited, steps: run.steps }
     }
+}
+
+/// A CPU that runs high code, with something in each register.
+fn high<'l>(lab: &'l Lab, patch: Option<Patch>, to: Shape, exception_stack: u64) -> Run<'l> {
+    let mut run = lab.running(to, patch);
+    (0..31).for_each(|register| run.set(0, register, 0x1000 + u64::from(register)));
+    run.set_system(0, "VBAR_EL1", lab.link("vectors"));
+    run.set_system(0, "SP_EL0", lab.link("boot_stack_end") - 64);
+    run.set_system(0, "SP_EL1", exception_stack);
+    run.set_system(0, "TPIDR_EL1", lab.link("per_cpu"));
+    run
 }
 
 /// Every piece.

@@ -35,12 +35,11 @@ pub(super) fn event() -> Piece {
 /// A CPU that is about to park, and where it is to come back.
 fn begin<'l>(lab: &'l Lab, patch: Option<Patch>, to: Shape, ticket: u64) -> (Run<'l>, u64) {
     let mut run = lab.running(to, patch);
-    let link = |name| lab.kernel.to_link(lab.physical(name));
-    let back = link("handle_exception");
+    let back = lab.link("handle_exception");
     let [_, _, ttbr0, ..] = lab.translation(to).registers;
     let arguments = [(0, BOARD), (1, lab.physical("parked")), (2, ttbr0), (3, EMPTY), (30, back)];
     arguments.into_iter().for_each(|(register, value)| run.set(0, register, value));
-    run.set_system(0, "VBAR_EL1", link("vectors"));
+    run.set_system(0, "VBAR_EL1", lab.link("vectors"));
     run.state.machine_mut().store(0, BOARD, ticket);
     (run, back)
 }
@@ -52,8 +51,9 @@ fn check_parked(run: &mut Run<'_>, lab: &Lab, stop: Stop, ticket: u64) -> Result
     run.expect(0, seen == ticket, || format!("it has seen the ticket {seen}, expected {ticket}"))?;
     let vectors = run.get_system(0, "VBAR_EL1");
     run.expect(0, vectors == lab.physical("parked_vectors"), || format!("VBAR_EL1 is {vectors:#x}"))?;
-    let link = |name| lab.kernel.to_link(lab.physical(name));
-    for (address, kind) in [(link("handle_exception"), AccessKind::Fetch), (link("boot_record"), AccessKind::Write)] {
+    for (address, kind) in
+        [(lab.link("handle_exception"), AccessKind::Fetch), (lab.link("boot_record"), AccessKind::Write)]
+    {
         let outcomes = run.outcomes(0, address, kind);
         let is_gone = outcomes.iter().all(|it| matches!(it, Outcome::Fault(_)));
         run.expect(0, is_gone, || format!("{kind:?} of {address:#x}: {outcomes:x?}, expected a fault"))?;
@@ -65,14 +65,14 @@ fn check_parked(run: &mut Run<'_>, lab: &Lab, stop: Stop, ticket: u64) -> Result
 fn check_back(run: &mut Run<'_>, lab: &Lab, to: Shape, stop: Stop, at: u64) -> Result<(), Found> {
     run.expect(0, stop == Stop::Reached(at), || format!("it does not come back: {stop:?}"))?;
     run.check_certain(0)?;
-    let (vectors, expected) = (run.get_system(0, "VBAR_EL1"), lab.kernel.to_link(lab.physical("vectors")));
+    let (vectors, expected) = (run.get_system(0, "VBAR_EL1"), lab.link("vectors"));
     run.expect(0, vectors == expected, || format!("VBAR_EL1 is {vectors:#x}, expected {expected:#x}"))?;
     check_translation(run, lab, 0, to, to)
 }
 
 fn come_back(lab: &Lab, patch: Option<Patch>, to: Shape) -> Result<Ran, Found> {
     let (mut run, back) = begin(lab, patch, to, 7);
-    let stop = run.run(0, lab.kernel.to_link(lab.physical("park")), &[back])?;
+    let stop = run.run(0, lab.link("park"), &[back])?;
     check_parked(&mut run, lab, stop, 7)?;
     // The next round begins before it has seen the end of this one.
     run.state.machine_mut().store(0, BOARD, 8);
@@ -87,7 +87,7 @@ fn come_back(lab: &Lab, patch: Option<Patch>, to: Shape) -> Result<Ran, Found> {
 
 fn pass(lab: &Lab, patch: Option<Patch>, to: Shape) -> Result<Ran, Found> {
     let (mut run, back) = begin(lab, patch, to, 0);
-    let stop = run.run(0, lab.kernel.to_link(lab.physical("park")), &[back])?;
+    let stop = run.run(0, lab.link("park"), &[back])?;
     check_back(&mut run, lab, to, stop, back)?;
     run.expect_words(0, SEEN, &[0])?;
     Ok(Ran::of(run))
@@ -95,12 +95,12 @@ fn pass(lab: &Lab, patch: Option<Patch>, to: Shape) -> Result<Ran, Found> {
 
 fn except(lab: &Lab, patch: Option<Patch>, to: Shape) -> Result<Ran, Found> {
     let (mut run, back) = begin(lab, patch, to, 7);
-    let stop = run.run(0, lab.kernel.to_link(lab.physical("park")), &[back])?;
+    let stop = run.run(0, lab.link("park"), &[back])?;
     check_parked(&mut run, lab, stop, 7)?;
     let parked = run.clone();
     for index in 0..16 {
         run = parked.clone();
-        let vector = lab.kernel.to_link(lab.physical("vectors")) + index * VECTOR;
+        let vector = lab.link("vectors") + index * VECTOR;
         let stop = run.run(0, lab.physical("parked_vectors") + index * VECTOR, &[vector])?;
         check_back(&mut run, lab, to, stop, vector)?;
     }
@@ -111,6 +111,6 @@ fn except(lab: &Lab, patch: Option<Patch>, to: Shape) -> Result<Ran, Found> {
 fn let_go(lab: &Lab, patch: Option<Patch>, to: Shape) -> Result<Ran, Found> {
     let (mut run, back) = begin(lab, patch, to, 7);
     run.store(0, BOARD, 0, true)?;
-    run.run_to(0, lab.kernel.to_link(lab.physical("send_event")), back, "it does not return")?;
+    run.run_to(0, lab.link("send_event"), back, "it does not return")?;
     Ok(Ran::of(run))
 }

@@ -50,13 +50,12 @@ fn start<'l>(
     let before = *EARLY.iter().find(|shape| shape.page_size != to.page_size).unwrap_or(&EARLY[0]);
     lab.reset(&mut run, 1, level, before);
     let record = lab.record();
-    let link = |name| lab.kernel.to_link(lab.physical(name));
     let rest = [
-        link("boot_stack_end"),
-        link("boot_exception_stack_end"),
-        link("per_cpu"),
-        link("vectors"),
-        link("handle_exception"),
+        lab.link("boot_stack_end"),
+        lab.link("boot_exception_stack_end"),
+        lab.link("per_cpu"),
+        lab.link("vectors"),
+        lab.link("handle_exception"),
         ARGUMENT,
         is_smc.into(),
         0,
@@ -67,19 +66,18 @@ fn start<'l>(
     for (place, word) in (record..record + RECORD).step_by(8).zip(all) {
         run.store(0, place, word, true)?;
     }
-    let back = link("handle_exception");
+    let back = lab.link("handle_exception");
     [(0, lab.kernel.to_link(record)), (1, lab.kernel.to_link(record) + RECORD), (30, back)]
         .into_iter()
         .for_each(|(register, value)| run.set(0, register, value));
-    run.run_to(0, link("clean_and_invalidate_to_poc"), back, "it does not return")?;
+    run.run_to(0, lab.link("clean_and_invalidate_to_poc"), back, "it does not return")?;
     run.set(1, 0, record);
     Ok((run, record))
 }
 
 fn join(lab: &Lab, patch: Option<Patch>, level: Level, to: Shape) -> Result<Ran, Found> {
     let (mut run, record) = start(lab, patch, level, to, false)?;
-    let link = |name| lab.kernel.to_link(lab.physical(name));
-    let entry = link("handle_exception");
+    let entry = lab.link("handle_exception");
     let after = wait_at_gate(lab, &mut run, record)?;
     run.expect(1, run.get_system(1, "SCTLR_EL1") & 1 == 0, || "its MMU is on before the gate is open".to_owned())?;
     decide(lab, &mut run, record, OPEN)?;
@@ -87,10 +85,10 @@ fn join(lab: &Lab, patch: Option<Patch>, level: Level, to: Shape) -> Result<Ran,
     run.check_certain(1)?;
     run.expect_registers(1, &[(0, ARGUMENT), (29, 0), (30, 0)])?;
     let expected = [
-        ("SP_EL0", link("boot_stack_end")),
-        ("SP_EL1", link("boot_exception_stack_end")),
-        ("TPIDR_EL1", link("per_cpu")),
-        ("VBAR_EL1", link("vectors")),
+        ("SP_EL0", lab.link("boot_stack_end")),
+        ("SP_EL1", lab.link("boot_exception_stack_end")),
+        ("TPIDR_EL1", lab.link("per_cpu")),
+        ("VBAR_EL1", lab.link("vectors")),
         ("CurrentEL", 1 << 2),
         ("SPSel", 0),
         ("DAIF", 0x3c0),
@@ -120,7 +118,7 @@ fn turn_away(lab: &Lab, patch: Option<Patch>, level: Level, is_smc: bool) -> Res
 
 /// The CPU goes to the gate, and says what it is. Gives the instruction behind that where it waits.
 fn wait_at_gate(lab: &Lab, run: &mut Run<'_>, record: u64) -> Result<u64, Found> {
-    let entry = lab.kernel.to_link(lab.physical("handle_exception"));
+    let entry = lab.link("handle_exception");
     run.caches.set_flag(record + ANSWER);
     let stop = run.run(1, lab.physical("secondary_entry"), &[entry])?;
     run.expect(1, stop == Stop::Waits, || format!("it does not wait at the gate: {stop:?}"))?;
@@ -133,11 +131,10 @@ fn wait_at_gate(lab: &Lab, run: &mut Run<'_>, record: u64) -> Result<u64, Found>
 
 /// The boot CPU writes its decision, and cleans it.
 fn decide(lab: &Lab, run: &mut Run<'_>, record: u64, word: u64) -> Result<(), Found> {
-    let link = |name| lab.kernel.to_link(lab.physical(name));
     run.store(0, record + GATE, word, true)?;
-    let (gate, back) = (lab.kernel.to_link(record) + GATE, link("handle_exception"));
+    let (gate, back) = (lab.kernel.to_link(record) + GATE, lab.link("handle_exception"));
     [(0, gate), (1, gate + 8), (30, back)].into_iter().for_each(|(register, value)| run.set(0, register, value));
-    run.run_to(0, link("clean_to_poc"), back, "clean_to_poc does not return")
+    run.run_to(0, lab.link("clean_to_poc"), back, "clean_to_poc does not return")
 }
 
 /// What the boot CPU reads of the answer.

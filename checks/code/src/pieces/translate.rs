@@ -30,16 +30,15 @@ pub(super) fn piece(name: &'static str, kind: AccessKind) -> Piece {
 /// A CPU that runs high code on a stack, and asks where `address` leads.
 fn begin(run: &mut Run<'_>, lab: &Lab, address: u64) {
     run.set(0, 0, address);
-    run.set_system(0, "SP_EL0", lab.kernel.to_link(lab.physical("boot_stack_end")) - 64);
+    run.set_system(0, "SP_EL0", lab.link("boot_stack_end") - 64);
     run.state.core_mut(0).select_stack(false);
 }
 
 fn ask(run: &mut Run<'_>, lab: &Lab, name: &str, address: u64) -> Result<(), Found> {
-    let link = |name| lab.kernel.to_link(lab.physical(name));
     begin(run, lab, address);
-    run.set(0, 30, link("handle_exception"));
+    run.set(0, 30, lab.link("handle_exception"));
     run.set_system(0, "PAR_EL1", BEFORE);
-    run.run_to(0, link(name), link("handle_exception"), "it does not come back")?;
+    run.run_to(0, lab.link(name), lab.link("handle_exception"), "it does not come back")?;
     run.check_certain(0)
 }
 
@@ -79,10 +78,9 @@ fn conflict(lab: &Lab, patch: Option<Patch>, to: Shape, name: &str, kind: Access
 fn give_up(lab: &Lab, patch: Option<Patch>, name: &str) -> Result<Ran, Found> {
     let mut run = lab.running(CHOSEN[2], patch);
     run.conflicts_for_ever = true;
-    let link = |name| lab.kernel.to_link(lab.physical(name));
-    let address = link("boot_record");
+    let address = lab.link("boot_record");
     begin(&mut run, lab, address);
-    run.run_to(0, link(name), link("conflict_without_end"), "it is not named")?;
+    run.run_to(0, lab.link(name), lab.link("conflict_without_end"), "it is not named")?;
     run.expect_registers(0, &[(0, address)])?;
     run.expect(0, run.translations == 4097, || format!("{} ATs, expected 4097", run.translations))?;
     Ok(Ran::of(run))

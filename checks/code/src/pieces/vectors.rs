@@ -3,7 +3,7 @@
 use a64::interpreter::Access;
 use machine::syndrome::{AccessKind, Fault, FaultKind};
 
-use super::{Case, Piece, Ran};
+use super::{Case, Piece, Ran, high};
 use crate::finding::Found;
 use crate::lab::{Lab, Patch};
 use crate::run::Run;
@@ -28,20 +28,10 @@ pub(super) fn piece() -> Piece {
 
 /// A CPU that runs high code whose load faults; gives the run and the code's address.
 fn fault<'l>(lab: &'l Lab, patch: Option<Patch>, to: Shape, kind: FaultKind, is_own_stack: bool) -> (Run<'l>, u64) {
-    let mut run = lab.running(to, patch);
-    let link = |name| lab.kernel.to_link(lab.physical(name));
-    (0..31).for_each(|register| run.set(0, register, 0x1000 + u64::from(register)));
-    for (name, value) in [
-        ("VBAR_EL1", link("vectors")),
-        ("SP_EL0", link("boot_stack_end") - 64),
-        ("SP_EL1", link("boot_exception_stack_end")),
-        ("TPIDR_EL1", link("per_cpu")),
-    ] {
-        run.set_system(0, name, value);
-    }
-    run.state.machine_mut().store(0, lab.physical("per_cpu"), link("boot_emergency_stack_end"));
+    let mut run = high(lab, patch, to, lab.link("boot_exception_stack_end"));
+    run.state.machine_mut().store(0, lab.physical("per_cpu"), lab.link("boot_emergency_stack_end"));
     run.state.core_mut(0).select_stack(is_own_stack);
-    let place = link("identity_main");
+    let place = lab.link("identity_main");
     run.state.core_mut(0).go_to(place);
     let access = Access { address: FAULTED, kind: AccessKind::Read, bytes: 8 };
     run.state.fault(0, &access, Fault::stage1(kind, 0));
@@ -50,11 +40,10 @@ fn fault<'l>(lab: &'l Lab, patch: Option<Patch>, to: Shape, kind: FaultKind, is_
 
 fn abort(lab: &Lab, patch: Option<Patch>, to: Shape, kind: FaultKind) -> Result<Ran, Found> {
     let (mut run, place) = fault(lab, patch, to, kind, false);
-    let link = |name| lab.kernel.to_link(lab.physical(name));
     let (stack, top, status) =
         (run.get_system(0, "SP_EL0"), run.get_system(0, "SP_EL1"), run.get_system(0, "SPSR_EL1"));
     let frame = top - 8 * FRAME_WORDS;
-    let handler = link("handle_exception");
+    let handler = lab.link("handle_exception");
     let vector = run.state.cores()[0].place();
     run.run_to(0, vector, handler, "it does not come to Rust")?;
     run.check_certain(0)?;
@@ -77,10 +66,9 @@ fn abort(lab: &Lab, patch: Option<Patch>, to: Shape, kind: FaultKind) -> Result<
 
 fn emergency(lab: &Lab, patch: Option<Patch>, to: Shape, kind: FaultKind) -> Result<Ran, Found> {
     let (mut run, place) = fault(lab, patch, to, kind, true);
-    let link = |name| lab.kernel.to_link(lab.physical(name));
-    let frame = link("boot_emergency_stack_end") - 8 * FRAME_WORDS;
+    let frame = lab.link("boot_emergency_stack_end") - 8 * FRAME_WORDS;
     let (handler, stack, vector) =
-        (link("handle_exception"), run.get_system(0, "SP_EL1"), run.state.cores()[0].place());
+        (lab.link("handle_exception"), run.get_system(0, "SP_EL1"), run.state.cores()[0].place());
     run.run_to(0, vector, handler, "it does not come to Rust")?;
     // The report needs the stack pointer that was of doubtful worth.
     let kept = run.get_system(0, "TPIDR_EL0");

@@ -1,4 +1,4 @@
-//! Checks that need more time than `cargo xtask test` has for them: `cargo xtask check --all` runs them and records their results.
+//! Checks that need more time than `cargo xtask test` has for them: `cargo xtask check all` runs them and records their results.
 //!
 //! ```text
 //!   checks/record.tsv    name │ result │ last line │ date │ commit │ digest of the files it is about
@@ -18,7 +18,7 @@ use crate::outcome::{Failure, Status};
 /// Where results are recorded.
 const RECORD: &str = "checks/record.tsv";
 const HEAD: &str =
-    "# made by `cargo xtask check --all`: name, result, last line, date, commit, digest of the files it is about\n";
+    "# made by `cargo xtask check all`: name, result, last line, date, commit, digest of the files it is about\n";
 
 /// A long check.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ const A_MINUTE: &[(&str, &str)] = &[("VELLUM_FUZZ_SECONDS", "60")];
 static LONG: [Long; 8] = [
     Long {
         name: "ten million events",
-        call: &["run", "--quiet", "--profile", "checks", "--package", "checks", "--", "--events", "10000000"],
+        call: &["run", "--quiet", "--profile", "checks", "--package", "check", "--", "--events", "10000000"],
         variables: &[],
         about: &["engine/vmsa/src", "engine/pagetable/src", "machine/src", "machine/seed/src", "checks/src"],
     },
@@ -119,14 +119,14 @@ struct Row {
 }
 
 /// Runs all long checks, or those that are named, and records each result as it comes.
-pub(super) fn main(names: &[&OsString]) -> Result<Status, Failure> {
-    let unknown = names.iter().find(|name| !LONG.iter().any(|long| *long.name == ***name));
+pub(super) fn main(names: &[OsString]) -> Result<Status, Failure> {
+    let unknown = names.iter().find(|name| !LONG.iter().any(|long| *long.name == **name));
     if let Some(name) = unknown {
         let known = LONG.each_ref().map(|long| format!("\"{}\"", long.name)).join(", ");
         return Err(Failure::bad_input(format!("no long check is named {name:?}; there are {known}")));
     }
     let mut status = Status::Passed;
-    for long in LONG.iter().filter(|long| names.is_empty() || names.iter().any(|name| *long.name == ***name)) {
+    for long in LONG.iter().filter(|long| names.is_empty() || names.iter().any(|name| *long.name == **name)) {
         println!("{}: cargo {}", long.name, long.call.join(" "));
         // Of the files as they are before, so that a change meanwhile makes the result old.
         let digest = digest(long)?;
@@ -175,7 +175,7 @@ fn problem(long: &Long, row: Option<&Row>, digest: &str) -> Option<String> {
         }
         Some(_) => return None,
     };
-    Some(format!("{RECORD}: \"{name}\" {what}; run: cargo xtask check --all \"{name}\""))
+    Some(format!("{RECORD}: \"{name}\" {what}; run: cargo xtask check all \"{name}\""))
 }
 
 /// The rows of the record by name; none if there is no record.
@@ -253,7 +253,7 @@ mod tests {
             (Some(row("passed", "d2")), "before files in engine/vmsa/src"),
         ] {
             let problem = told(row).expect("a problem");
-            assert!(problem.contains(what) && problem.contains("run: cargo xtask check --all"), "{problem}");
+            assert!(problem.contains(what) && problem.contains("run: cargo xtask check all"), "{problem}");
         }
     }
 

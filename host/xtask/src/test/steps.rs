@@ -64,12 +64,12 @@ pub(crate) fn all(metadata: &Metadata, is_full: bool) -> Vec<Step> {
     add("clippy host", Work::Cargo(vec![owned(&clippy_host)]));
     add("clippy bare", Work::Cargo(vec![owned(&clippy_bare)]));
     add("host tests", Work::Tests(owned(&tests)));
-    add("check", Work::Cargo(vec![owned(&check::ENGINE.call())]));
-    add("mutants", Work::Cargo(vec![owned(&[&check::ENGINE.call()[..], &["--mutants"]].concat())]));
-    add("litmus", Work::Cargo(vec![owned(&check::LITMUS.call())]));
-    add("zoo", Work::Cargo(vec![owned(&check::ZOO.call())]));
+    add("check", Work::Cargo(vec![owned(&check::CALL)]));
+    add("mutants", Work::Cargo(vec![owned(&[&check::CALL[..], &["--mutants"]].concat())]));
+    add("litmus", Work::Cargo(vec![owned(&[&check::CALL[..], &["litmus"]].concat())]));
+    add("zoo", Work::Cargo(vec![owned(&[&check::CALL[..], &["zoo"]].concat())]));
     add("code", Work::Code);
-    add("logic mutants", Work::Cargo(vec![owned(&[&check::LOGIC.call()[..], &MUTANTS].concat())]));
+    add("logic mutants", Work::Cargo(vec![owned(&[&check::CALL[..], &["logic-mutants"], &MUTANTS].concat())]));
     add("doc", Work::Cargo(vec![owned(&doc_host), owned(&doc_bare)]));
     add("published", Work::Published);
     add("linux", Work::Guests(|emulator, say| guests::linux("linux", &Kind::HOST, emulator, say)));
@@ -136,7 +136,7 @@ fn code(say: Say<'_>) -> Outcome {
     };
     let elf = kernel.elf.to_string_lossy();
     let (output, has_succeeded) =
-        cargo::output(&owned(&[&check::CODE.call()[..], &["--kernel", &elf]].concat()), &[], say);
+        cargo::output(&owned(&[&check::CALL[..], &["code", "--kernel", &elf]].concat()), &[], say);
     if has_succeeded { Outcome::passed("") } else { Outcome::failed(output) }
 }
 

@@ -66,6 +66,7 @@ pub(crate) const ROOMS: &[Room] = &[
     ),
     room("zoo", 1_730, &["checks", "machine", "terminal"]),
     room("logic", 2_300, &["seed", "terminal"]),
+    room("check", 150, &["checks", "litmus", "zoo", "code", "logic", "terminal"]),
     room("xtask", 14_700, &[]),
     room("programs", 13_400, &[]),
     room("bench", 3_450, &["vellum-vmsa", "vellum-pagetable", "vellum-linearmap", "seed"]),

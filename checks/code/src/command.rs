@@ -1,27 +1,42 @@
-//! `cargo xtask check --code`. See `help.txt`.
-#![forbid(unsafe_code)]
+//! `cargo xtask check code`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Instant;
 
-use clap::Parser;
-use code::kernel::Kernel;
-use code::lab::Lab;
-use code::pieces::{self, Piece};
-use code::suite::{self, Killed, Ran, Site};
-use code::survivors::{self, Row};
+use clap::Args;
 use terminal::{Ending, Table, Watch, print};
 
-/// What a person asked for.
-#[derive(Parser)]
-#[command(name = "code", override_help = include_str!("help.txt"))]
-struct Options {
+use crate::kernel::Kernel;
+use crate::lab::Lab;
+use crate::pieces::{self, Piece};
+use crate::suite::{self, Killed, Ran, Site};
+use crate::survivors::{self, Row};
+
+/// What stands below the options.
+pub const HELP: &str = "\
+Runs every piece of assembly that changes how a CPU translates, in every case; then every mutant: each barrier, TLBI and cache \
+operation left out, and weakened in each way there is, and each call of a routine that maintains caches left out. What survives \
+is held against checks/code/survivors.tsv.
+
+A finding is a rule of the simulated machine (V1 to V12: see docs/why/simulated-machine.md), or
+  fetch, access   an instruction or datum that could come from elsewhere, or fault
+  cache           a line of a cache that could be in the way
+  sync            a register write that was relied on before a context synchronization event
+  event           an event that another CPU may have ahead of a store
+  end             the code does not come to its end, or not to what it should
+  unknown         an instruction or register that is not known here";
+
+/// The kernel's own machine code, word by word from its ELF file, and mutants of it
+#[derive(Args, Debug)]
+pub struct Options {
+    /// An ELF file; without it the kernel is built
     #[arg(long, value_name = "FILE")]
     kernel: PathBuf,
+    /// These pieces alone, and each of their mutants with the case and the finding that notice it
     #[arg(value_name = "PIECE")]
     pieces: Vec<String>,
+    /// The pieces, and their cases
     #[arg(long)]
     list: bool,
 }
@@ -32,11 +47,13 @@ impl Options {
     }
 }
 
-fn main() -> ExitCode {
-    terminal::run(|options: Options| {
-        let (lab, pieces, rows) = prepare(&options)?;
-        Ok(if options.list { list(&pieces) } else { run(&options, &lab, &pieces, &rows) })
-    })
+/// Runs the check.
+///
+/// # Errors
+/// An ELF file, a list or a name that makes no sense.
+pub fn run(options: &Options) -> Result<Ending, String> {
+    let (lab, pieces, rows) = prepare(options)?;
+    Ok(if options.list { list(&pieces) } else { run_all(options, &lab, &pieces, &rows) })
 }
 
 /// Everything that a run needs, or what is wrong with it in one line.
@@ -71,7 +88,7 @@ struct Tally {
     listed: usize,
 }
 
-fn run(options: &Options, lab: &Lab, pieces: &[Piece], rows: &[Row]) -> Ending {
+fn run_all(options: &Options, lab: &Lab, pieces: &[Piece], rows: &[Row]) -> Ending {
     let start = Instant::now();
     let watch = Watch::new("code", pieces.len() as u64);
     let mut ran: Vec<(&Piece, Ran)> = Vec::new();

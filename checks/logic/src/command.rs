@@ -1,66 +1,64 @@
-//! `cargo xtask check --logic-mutants`: changes what the sources decide, and sees whether a test notices. See `help.txt`.
-//!
-//! ```text
-//! sources ──finder──▶ sites ──copy──▶ one build ──run──▶ which test passes which site ──hunt──▶ verdicts ──▶ report
-//! ```
-#![forbid(unsafe_code)]
-
-mod build;
-mod changes;
-mod copy;
-mod equivalents;
-mod finder;
-mod hunt;
-mod mutants;
-mod operators;
-mod report;
-mod run;
-mod sites;
+//! `cargo xtask check logic-mutants`.
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use build::Program;
-use clap::Parser;
-use copy::Copy;
-use hunt::Verdict;
-use mutants::Mutant;
-use report::Report;
-use run::{Name, Test};
-use sites::Site;
+use clap::Args;
 use terminal::{Ending, Watch, counted, print};
+
+use crate::build::{self, Program};
+use crate::copy::{self, Copy};
+use crate::hunt::{self, Verdict};
+use crate::mutants::{self, Mutant};
+use crate::report::{self, Report};
+use crate::run::{self, Name, Test};
+use crate::sites::Site;
+use crate::{equivalents, finder};
+
+/// What stands below the options.
+pub const HELP: &str = "\
+Makes every mutant of the sources in a copy (target/logic-mutants), all in one build, and runs each beneath the tests that pass \
+its place, the fastest first, until one fails. A mutant that lives is told with the command that repeats it. What lives is killed \
+by a new test, or is the same program: then checks/logic/equivalents.tsv has its reason.
+
+Examples:
+  cargo xtask check logic-mutants --sample 200
+  cargo xtask check logic-mutants --only pagetable/src/gather.rs
+  cargo xtask check logic-mutants --only engine/pagetable/src/few.rs --list";
 
 /// The crates that are mutated.
 const CRATES: [&str; 6] =
     ["engine/vmsa", "engine/pagetable", "engine/linearmap", "engine/userspace", "machine", "bare/kerncore"];
 
-/// What a person asked for.
-#[derive(Parser)]
-#[command(name = "logic", override_help = include_str!("help.txt"))]
-struct Options {
+/// Whether a check notices when the engine, the protocol of parking or the rules decide otherwise
+#[derive(Args, Debug)]
+pub struct Options {
+    /// That many of them, drawn by --seed
     #[arg(long, value_name = "N")]
     sample: Option<usize>,
+    /// Which are drawn
     #[arg(long, value_name = "S", default_value_t = 0, requires = "sample")]
     seed: u64,
+    /// Those whose name has this in it: file:line:column:kind.number; several with commas between
     #[arg(long, value_name = "TEXT", value_delimiter = ',')]
     only: Vec<String>,
+    /// Those that lived in an earlier hunt, whose --json this file holds: sources and tests may have changed
     #[arg(long, value_name = "FILE")]
     again: Option<PathBuf>,
+    /// Name them, and what each changes, and hunt none
     #[arg(long, conflicts_with = "json")]
     list: bool,
+    /// One line of JSON for each mutant, instead of tables
     #[arg(long)]
     json: bool,
+    /// Hunt what all tests spare by `cargo xtask check` too: minutes for each
     #[arg(long)]
     check: bool,
+    /// By the quick tests of the mutated crates alone
     #[arg(long, conflicts_with = "check")]
     quick: bool,
-}
-
-fn main() -> ExitCode {
-    terminal::run(|options: Options| run(&options))
 }
 
 /// The folder of the workspace.
@@ -69,7 +67,11 @@ fn workspace() -> Result<PathBuf, String> {
     own.ancestors().nth(2).map(Path::to_path_buf).ok_or_else(|| "there is no workspace".into())
 }
 
-fn run(options: &Options) -> Result<Ending, String> {
+/// Runs the check.
+///
+/// # Errors
+/// Sources, a list or an option that make no sense.
+pub fn run(options: &Options) -> Result<Ending, String> {
     let (start, workspace) = (Instant::now(), workspace()?);
     let told = |error: io::Error| format!("{}: {error}", copy::FOLDER);
     let copy = Copy::new(&workspace, &CRATES).map_err(told)?;

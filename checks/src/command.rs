@@ -1,48 +1,53 @@
-//! `cargo xtask check`: the engine on the simulated machine. See `help.txt`.
-#![forbid(unsafe_code)]
+//! `cargo xtask check`: the engine on the simulated machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use checks::check::{self, Found, Orders, Progress, Sum};
-use checks::mutants::Survey;
-use checks::mutation::Mutation;
-use checks::schedule::Schedule;
-use checks::suite::Trial;
-use checks::{equivalents, shrink, story};
-use clap::Parser;
+use clap::Args;
 use terminal::{Ending, Watch, print};
 
+use crate::check::{self, Found, Orders, Progress, Sum};
+use crate::mutants::Survey;
+use crate::mutation::Mutation;
+use crate::schedule::Schedule;
+use crate::suite::Trial;
+use crate::{equivalents, shrink, story};
+
 /// What a person asked for.
-#[derive(Parser)]
-#[command(name = "checks", override_help = include_str!("help.txt"))]
-struct Options {
+#[derive(Args, Debug)]
+pub struct Options {
+    /// Seed of the random runs
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
+    /// Random runs for that many minutes
     #[arg(long, value_name = "N", value_parser = minutes, conflicts_with = "events")]
     minutes: Option<Duration>,
+    /// Random events
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     events: u64,
+    /// Repeat a schedule, and tell what happens
     #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "minutes", "events"])]
     schedule: Option<PathBuf>,
+    /// Take every call of the platform from the engine in turn, and print which workload notices
     #[arg(long, conflicts_with_all = ["schedule", "seed", "minutes", "events"])]
     mutants: bool,
 }
 
-fn main() -> ExitCode {
-    terminal::run(|options: Options| {
-        let schedule = options.schedule.as_deref().map(|path| Ok::<_, String>((path, read(path)?))).transpose()?;
-        checks::require_unwinding()?;
-        match schedule {
-            Some((path, (schedule, trial))) => repeat(path, &schedule, trial),
-            None if options.mutants => Ok(hunt()),
-            None => Ok(run(&options)),
-        }
-    })
+/// Runs the check.
+///
+/// # Errors
+/// A schedule that makes no sense, or a build that cannot unwind.
+pub fn run(options: &Options) -> Result<Ending, String> {
+    let schedule = options.schedule.as_deref().map(|path| Ok::<_, String>((path, read(path)?))).transpose()?;
+    crate::require_unwinding()?;
+    match schedule {
+        Some((path, (schedule, trial))) => repeat(path, &schedule, trial),
+        None if options.mutants => Ok(hunt()),
+        None => Ok(explore(options)),
+    }
 }
 
 /// The value of `--minutes`.
@@ -51,7 +56,7 @@ fn minutes(text: &str) -> Result<Duration, String> {
     minutes.map(|minutes: f64| Duration::from_secs_f64(minutes * 60.0)).ok_or("expected 0 to 1000000 minutes".into())
 }
 
-fn run(options: &Options) -> Ending {
+fn explore(options: &Options) -> Ending {
     let orders = Orders { seed: options.seed, drawn: 2, events: options.events, time: options.minutes };
     let start = Instant::now();
     let progress = Progress::default();

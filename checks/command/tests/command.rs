@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 fn checks(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_checks")).args(arguments).output().expect("the command")
+    Command::new(env!("CARGO_BIN_EXE_check")).args(arguments).output().expect("the command")
 }
 
 #[track_caller]
@@ -54,4 +54,17 @@ fn help_teaches_by_example() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(0));
     assert!(text.contains("Examples:") && text.contains("--schedule target/checks/"), "{text}");
+    assert!(["litmus", "zoo", "code", "logic-mutants"].iter().all(|name| text.contains(name)), "{text}");
+}
+
+#[test]
+fn a_check_is_named_by_a_word_or_an_option() {
+    for name in ["zoo", "--zoo"] {
+        let output = checks(&[name, "--list"]);
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("kvm-stage2-live"), "{name}: {text}");
+        refused(&[name, "--ets", "1"], &["ets=1", "expected"]);
+    }
+    refused(&["zoo", "--minutes", "1"], &["--minutes", "see --help"]);
+    refused(&["--seed", "1", "litmus"], &["litmus"]);
 }
