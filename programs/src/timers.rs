@@ -14,8 +14,6 @@ pub const MILLISECOND: u64 = 1_000_000;
 pub const BY_SIGNAL: i32 = 0;
 /// SIGEV_NONE.
 pub const NONE: i32 = 1;
-/// SIGEV_THREAD_ID.
-pub const TO_THREAD: i32 = 4;
 /// TIMER_ABSTIME.
 pub const ABSOLUTE: u64 = 1;
 

@@ -138,7 +138,7 @@ fn pointers(base: u64) {
     }
     bounds.push(("2^48-4".into(), (1 << 48) - 4));
     let (zeros, folder) = (file(4 * page()) as u64, AT_FDCWD as u64);
-    let all: [(&str, c_long, Arguments<'_>); 35] = [
+    let all: [(&str, c_long, Arguments<'_>); 34] = [
         ("clock_gettime", SYS_clock_gettime, &|at| [1, at, 0, 0, 0, 0]),
         ("clock_getres", SYS_clock_getres, &|at| [1, at, 0, 0, 0, 0]),
         ("gettimeofday", SYS_gettimeofday, &|at| [at, at, 0, 0, 0, 0]),
@@ -170,7 +170,6 @@ fn pointers(base: u64) {
         ("set_robust_list", SYS_get_robust_list, &|at| [0, at, at, 0, 0, 0]),
         ("sched_getaffinity", SYS_sched_getaffinity, &|at| [0, 8, at, 0, 0, 0]),
         ("sched_setaffinity", SYS_sched_setaffinity, &|at| [0, 8, at, 0, 0, 0]),
-        ("sched_getparam", SYS_sched_getparam, &|at| [0, at, 0, 0, 0, 0]),
         ("prctl name", SYS_prctl, &|at| [16, at, 0, 0, 0, 0]),
         ("execve arguments", SYS_execve, &|at| [c"/none".as_ptr() as u64, at, at, 0, 0, 0]),
         ("times", SYS_times, &|at| [at, 0, 0, 0, 0, 0]),

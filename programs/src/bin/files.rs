@@ -1,13 +1,9 @@
-//! Files, pipes and descriptors: what is refused, and how.
+//! What files and pipes hold, addresses where nothing is, and files that are memory.
 
 use libc::*;
 use programs::memory::READ_WRITE;
 use programs::{Answer, call, child, map, page, peek, tell, tell_at};
 use std::ffi::CStr;
-
-// Of one type with every C library.
-const FIONREAD: u64 = 0x541b;
-const TCGETS: u64 = 0x5401;
 
 fn open(path: &CStr, flags: i32) -> Answer {
     call(SYS_openat, &[AT_FDCWD as u64, path.as_ptr() as u64, flags as u64, 0o644])
@@ -26,50 +22,13 @@ fn seek(number: u64, offset: i64, from: i32) -> Answer {
 }
 
 fn main() {
-    opening();
     content();
-    names();
+    seeks();
     emptied();
-    pipes();
-    polls();
-    descriptors();
+    rooms();
     bad_addresses();
     memory_files();
-}
-
-fn opening() {
-    tell("nothing there", open(c"nowhere", O_RDONLY));
-    tell("no name", open(c"", O_RDONLY));
-    tell("no folder", open(c"nowhere/file", O_CREAT | O_RDWR));
-    tell("made", open(c"f", O_CREAT | O_EXCL | O_RDWR));
-    tell("made again", open(c"f", O_CREAT | O_EXCL | O_RDWR));
-    tell("a file as a folder", open(c"f/g", O_RDONLY));
-    tell("a file with a slash", open(c"f/", O_RDONLY));
-    tell("no folder is meant", open(c"f", O_RDONLY | O_DIRECTORY));
-    tell("a folder to be written", open(c".", O_WRONLY));
-    tell("a folder to be made", open(c".", O_CREAT | O_RDONLY));
-    tell("too long", open(&std::ffi::CString::new("x".repeat(256)).expect("a name"), O_CREAT | O_RDWR));
-    tell("much too long", open(&std::ffi::CString::new("x/".repeat(2100)).expect("a name"), O_RDONLY));
-    tell("a link to itself", call(SYS_symlinkat, &[c"loop".as_ptr() as u64, AT_FDCWD as u64, c"loop".as_ptr() as u64]));
-    tell("opened", open(c"loop", O_RDONLY));
-    tell("not followed", open(c"loop", O_RDONLY | O_NOFOLLOW));
-    tell("as a path", open(c"loop", O_PATH | O_NOFOLLOW));
-    tell("both ways of access", open(c"f", 3));
-    tell("another folder", call(SYS_openat, &[99, c"f".as_ptr() as u64, 0, 0]));
-    tell("a file as a start", call(SYS_openat, &[3, c"f".as_ptr() as u64, 0, 0]));
-    tell(
-        "a pipe with a name",
-        call(SYS_mknodat, &[AT_FDCWD as u64, c"p".as_ptr() as u64, u64::from(S_IFIFO | 0o644), 0]),
-    );
-    tell("to be written, that nobody reads", open(c"p", O_WRONLY | O_NONBLOCK));
-    tell("to be read, that nobody writes", open(c"p", O_RDONLY | O_NONBLOCK));
-    tell("to be written, that somebody reads", open(c"p", O_WRONLY));
-    tell("both", open(c"p", O_RDWR));
-    tell("without a name", open(c".", O_TMPFILE | O_RDWR));
-    tell("without a name, for reading", open(c".", O_TMPFILE | O_RDONLY));
-    (3..12).for_each(|number| {
-        call(SYS_close, &[number]).ok();
-    });
+    running();
 }
 
 fn content() {
@@ -118,46 +77,6 @@ fn content() {
     tell("a folder read", read(open(c".", O_RDONLY).expect("a folder"), &mut bytes));
 }
 
-fn names() {
-    let two = |number: c_long, from: &CStr, to: &CStr| {
-        let folder = AT_FDCWD as u64;
-        call(number, &[folder, from.as_ptr() as u64, folder, to.as_ptr() as u64, 0])
-    };
-    let make = |path: &CStr| call(SYS_mkdirat, &[AT_FDCWD as u64, path.as_ptr() as u64, 0o755]);
-    let remove = |path: &CStr, flags: u64| call(SYS_unlinkat, &[AT_FDCWD as u64, path.as_ptr() as u64, flags]);
-    tell("folder", make(c"d"));
-    tell("again", make(c"d"));
-    tell("in it", make(c"d/e"));
-    tell("the root", make(c"/"));
-    tell("here", make(c"."));
-    tell("remove a full one", remove(c"d", 0x200));
-    tell("remove a folder as a file", remove(c"d", 0));
-    tell("remove a file as a folder", remove(c"g", 0x200));
-    tell("remove here", remove(c".", 0x200));
-    tell("remove above", remove(c"d/..", 0x200));
-    tell("unknown flags", remove(c"d", 1));
-    tell("into itself", two(SYS_renameat2, c"d", c"d/e/f"));
-    tell("a file onto a folder", two(SYS_renameat2, c"g", c"d"));
-    tell("a folder onto a file", two(SYS_renameat2, c"d", c"g"));
-    tell("a folder onto a full one", two(SYS_renameat2, c"d/e", c"d"));
-    tell("onto itself", two(SYS_renameat2, c"g", c"g"));
-    tell("nothing", two(SYS_renameat2, c"nowhere", c"h"));
-    tell("link", two(SYS_linkat, c"g", c"h"));
-    tell("link to a folder", two(SYS_linkat, c"d", c"h2"));
-    tell("link where something is", two(SYS_linkat, c"g", c"h"));
-    tell("rename one onto the other", two(SYS_renameat2, c"g", c"h"));
-    let mut text = [0u8; 16];
-    let read_link =
-        |path: &CStr, room: u64, to: u64| call(SYS_readlinkat, &[AT_FDCWD as u64, path.as_ptr() as u64, to, room]);
-    tell("read a file as a link", read_link(c"g", 16, text.as_mut_ptr() as u64));
-    tell("read a link", read_link(c"loop", 2, text.as_mut_ptr() as u64));
-    tell("without room", read_link(c"loop", 0, text.as_mut_ptr() as u64));
-    tell("change to a file", call(SYS_chdir, &[c"g".as_ptr() as u64]));
-    tell("a short room for the folder", call(SYS_getcwd, &[text.as_mut_ptr() as u64, 2]));
-    tell("access", call(SYS_faccessat, &[AT_FDCWD as u64, c"g".as_ptr() as u64, X_OK as u64]));
-    tell("unknown access", call(SYS_faccessat, &[AT_FDCWD as u64, c"g".as_ptr() as u64, 8]));
-}
-
 /// A folder is listed while its names go: each is told once.
 fn emptied() {
     for count in [0, 1, 63, 64, 65, 640] {
@@ -177,91 +96,6 @@ fn emptied() {
         tell("the folder goes", call(SYS_unlinkat, &[AT_FDCWD as u64, c"full".as_ptr() as u64, AT_REMOVEDIR as u64]));
         call(SYS_close, &[folder]).expect("open");
     }
-}
-
-fn pipes() {
-    let mut ends = [0i32; 2];
-    tell("unknown flags", call(SYS_pipe2, &[ends.as_mut_ptr() as u64, 1]));
-    tell("to nowhere", call(SYS_pipe2, &[8, 0]));
-    call(SYS_pipe2, &[ends.as_mut_ptr() as u64, O_NONBLOCK as u64]).expect("a pipe");
-    let (from, to) = (ends[0] as u64, ends[1] as u64);
-    let mut bytes = [0u8; 100];
-    tell("empty", read(from, &mut bytes));
-    let many = vec![1u8; 100_000];
-    tell("full", write(to, &many));
-    tell("fuller", write(to, &many));
-    tell("one byte more", write(to, &[1]));
-    tell("its size", call(SYS_fcntl, &[to, F_GETPIPE_SZ as u64]));
-    let mut waiting = 0i32;
-    tell("how many", call(SYS_ioctl, &[from, FIONREAD, &raw mut waiting as u64]));
-    println!("{waiting}");
-    tell("seek", seek(from, 0, SEEK_CUR));
-    tell("read at", call(SYS_pread64, &[from, bytes.as_mut_ptr() as u64, 1, 0]));
-    tell("write to the reading end", write(from, &[1]));
-    tell("read from the writing end", read(to, &mut bytes));
-    let mut all = vec![0u8; 70_000];
-    tell("all", read(from, &mut all));
-    call(SYS_close, &[to]).expect("closed");
-    tell("no writer", read(from, &mut bytes));
-    call(SYS_pipe2, &[ends.as_mut_ptr() as u64, 0]).expect("a pipe");
-    call(SYS_close, &[ends[0] as u64]).expect("closed");
-    tell("no reader, ignored", write(ends[1] as u64, &[1]));
-    println!(
-        "no reader: {}",
-        child(|| {
-            programs::machine::dispose(SIGPIPE, SIG_DFL).expect("usual");
-            write(ends[1] as u64, &[1]).map_or(1, |_| 2)
-        })
-    );
-}
-
-fn polls() {
-    let poll = |what: &str, number: i32, events: i16| {
-        let mut asked = pollfd { fd: number, events, revents: 0 };
-        let time = [0u64, 1_000_000];
-        let answer = call(SYS_ppoll, &[&raw mut asked as u64, 1, time.as_ptr() as u64, 0, 8]);
-        println!(
-            "{what}: {} {:#x}",
-            answer.map_or_else(|error| error.to_string(), |count| count.to_string()),
-            asked.revents
-        );
-    };
-    let mut ends = [0i32; 2];
-    call(SYS_pipe2, &[ends.as_mut_ptr() as u64, 0]).expect("a pipe");
-    poll("empty", ends[0], POLLIN);
-    poll("room", ends[1], POLLOUT);
-    write(ends[1] as u64, b"x").expect("it writes");
-    poll("something", ends[0], POLLIN | POLLOUT);
-    poll("a closed number", 99, POLLIN);
-    poll("no number", -1, POLLIN);
-    call(SYS_close, &[ends[1] as u64]).expect("closed");
-    poll("no writer", ends[0], POLLIN);
-    poll("a file", open(c"g", O_RDWR).expect("a file") as i32, POLLIN | POLLOUT);
-    poll("null", open(c"/dev/null", O_RDWR).expect("it opens") as i32, POLLIN | POLLOUT);
-    let (mut set, time) = (1u64 << ends[0], [0u64, 1_000_000]);
-    tell("select", call(SYS_pselect6, &[ends[0] as u64 + 1, &raw mut set as u64, 0, 0, time.as_ptr() as u64, 0]));
-}
-
-fn descriptors() {
-    tell("dup of what is closed", call(SYS_dup, &[99]));
-    tell("dup3 onto itself", call(SYS_dup3, &[1, 1, 0]));
-    tell("dup3, unknown flags", call(SYS_dup3, &[1, 50, 1]));
-    tell("dup3, a number too large", call(SYS_dup3, &[1, 1 << 20, 0]));
-    tell("dup3", call(SYS_dup3, &[1, 50, O_CLOEXEC as u64]));
-    let control = |number: u64, what: i32, value: u64| call(SYS_fcntl, &[number, what as u64, value]);
-    tell("flags", control(50, F_GETFD, 0));
-    tell("set flags", control(50, F_SETFD, 0));
-    tell("flags", control(50, F_GETFD, 0));
-    tell("dup from 60 on", control(50, F_DUPFD, 60));
-    tell("dup from too far", control(50, F_DUPFD, 1 << 20));
-    let number = open(c"g", O_RDWR | O_APPEND).expect("a file");
-    tell("status", control(number, F_GETFL, 0));
-    tell("status of null", control(open(c"/dev/null", O_WRONLY).expect("it opens"), F_GETFL, 0));
-    tell("unknown control", control(number, 999, 0));
-    tell("a terminal", call(SYS_ioctl, &[number, TCGETS, 0]));
-    tell("close a range", call(SYS_close_range, &[50, 70, 0]));
-    tell("a range backwards", call(SYS_close_range, &[5, 4, 0]));
-    tell("it is closed", control(50, F_GETFD, 0));
 }
 
 /// Addresses where nothing is, for calls that read or write there.
@@ -331,4 +165,63 @@ fn memory_files() {
     tell("seals of a plain one", call(SYS_fcntl, &[plain, F_GET_SEALS as u64, 0]));
     tell("seal a plain one", call(SYS_fcntl, &[plain, F_ADD_SEALS as u64, F_SEAL_GROW as u64]));
     println!("its name: {:?}", std::fs::read_link(format!("/proc/self/fd/{plain}")).ok());
+}
+
+/// Where data and holes are, and offsets of texts that are made.
+fn seeks() {
+    let number = call(SYS_memfd_create, &[c"m".as_ptr() as u64, 0]).expect("a file");
+    let seek = |what: &str, number: u64, offset: u64, from: i32| {
+        tell(what, call(SYS_lseek, &[number, offset, from as u64]));
+    };
+    call(SYS_ftruncate, &[number, 8 * page()]).expect("longer");
+    seek("data, where there is none", number, 0, SEEK_DATA);
+    seek("a hole, where all is one", number, 5, SEEK_HOLE);
+    call(SYS_pwrite64, &[number, c"x".as_ptr() as u64, 1, 2 * page() + 5]).expect("it writes");
+    seek("data", number, 0, SEEK_DATA);
+    seek("data in the page", number, 2 * page() + 9, SEEK_DATA);
+    seek("data behind", number, 3 * page(), SEEK_DATA);
+    seek("a hole", number, 2 * page(), SEEK_HOLE);
+    seek("a hole, negative", number, -1i64 as u64, SEEK_HOLE);
+    seek("a hole at the end", number, 8 * page(), SEEK_HOLE);
+    let maps = open(c"/proc/self/maps", O_RDONLY).expect("it opens");
+    seek("the end of maps", maps, 0, SEEK_END);
+    seek("the start of maps", maps, 0, SEEK_SET);
+    seek("data of maps", maps, 0, SEEK_DATA);
+    let pages = open(c"/proc/self/pagemap", O_RDONLY).expect("it opens");
+    let mut word = [0u8; 16];
+    tell("pagemap at an odd offset", call(SYS_pread64, &[pages, word.as_mut_ptr() as u64, 8, 4]));
+    tell("an odd part of pagemap", call(SYS_pread64, &[pages, word.as_mut_ptr() as u64, 9, 0]));
+    tell("nothing of pagemap", call(SYS_pread64, &[pages, word.as_mut_ptr() as u64, 0, 0]));
+    tell("pagemap behind the end", call(SYS_pread64, &[pages, word.as_mut_ptr() as u64, 8, 1 << 60]));
+}
+
+/// How much a pipe holds.
+fn rooms() {
+    let mut ends = [0i32; 2];
+    call(SYS_pipe2, &[ends.as_mut_ptr() as u64, 0]).expect("a pipe");
+    let target = ends[1] as u64;
+    let pages = |answer: Answer| answer.map(|bytes| bytes / page());
+    tell("pages of a pipe", pages(call(SYS_fcntl, &[target, F_GETPIPE_SZ as u64])));
+    tell("little", pages(call(SYS_fcntl, &[target, F_SETPIPE_SZ as u64, 1])));
+    tell("more than a page", pages(call(SYS_fcntl, &[target, F_SETPIPE_SZ as u64, page() + 1])));
+    write(target, &vec![7; page() as usize + 1]).expect("room");
+    tell("less than is there", pages(call(SYS_fcntl, &[target, F_SETPIPE_SZ as u64, page()])));
+    tell("much", pages(call(SYS_fcntl, &[target, F_SETPIPE_SZ as u64, 3 * page() + 1])));
+    println!(
+        "as much as that: {}",
+        child(|| {
+            let more = vec![7; 3 * page() as usize - 1];
+            write(target, &more).expect("room");
+            0
+        })
+    );
+    tell("without bound", call(SYS_fcntl, &[target, F_SETPIPE_SZ as u64, u64::MAX]));
+}
+
+/// A file runs, or is written.
+fn running() {
+    let file = call(SYS_openat, &[AT_FDCWD as u64, c"busy".as_ptr() as u64, (O_CREAT | O_WRONLY) as u64, 0o755]);
+    let path = [c"./busy".as_ptr() as u64, 0];
+    tell("to run what is written", file.and_then(|_| call(SYS_execve, &[path[0], path.as_ptr() as u64, 0])));
+    tell("to write what runs", open(c"/proc/self/exe", O_WRONLY).map(|_| 0));
 }

@@ -17,6 +17,7 @@ fn main() {
     waiting();
     many(page);
     by_words();
+    siblings();
 }
 
 /// `clone3`, which is told in memory what is wished: flags, numbers, the signal of the end, a stack, and a thread's pointer.
@@ -212,4 +213,21 @@ fn many(page: u64) {
         sum += u32::from(peek(base));
     }
     println!("the parent's: {sum}");
+}
+
+/// A child's sibling, which the child has begun with a signal or none: their parent waits for both as usual.
+fn siblings() {
+    for signal in [0, SIGUSR1] {
+        in_child("siblings", || {
+            let child = fork().unwrap_or_else(|| {
+                let flags = (CLONE_PARENT | signal) as u64;
+                exit(i32::from(call(SYS_clone, &[flags, 0]).is_err()))
+            });
+            println!("the child {}", ended(wait(child)));
+            tell(
+                "its sibling, as usual",
+                call(SYS_wait4, &[-1i64 as u64, 0, 0, 0]).map(|number| u64::from(number > 0)),
+            );
+        });
+    }
 }

@@ -11,7 +11,7 @@ use libc::*;
 use programs::child::{ended, wait};
 use programs::machine::{exit, fork, long};
 use programs::memory::{ANONYMOUS, READ_WRITE};
-use programs::{call, map, page};
+use programs::{call, child, map, page};
 
 /// Bytes of what is mapped, far more than there is memory; and of what is moved.
 const LARGE: u64 = 1 << 44;
@@ -26,6 +26,7 @@ fn main() {
     bytes();
     areas();
     beside();
+    in_vfork();
 }
 
 /// Who waits for a lock that another process has for long is killed as well: the other changes its memory, or writes a file, for ever.
@@ -73,9 +74,13 @@ fn beside() {
             long(buffers + 16 * index).store(at, Ordering::Relaxed);
             long(buffers + 16 * index + 8).store(page(), Ordering::Relaxed);
         }
+        // Opened once more: what both wait for is the content, and not where the file stands.
+        let own = std::ffi::CString::new(format!("/proc/self/fd/{file}")).expect("a path");
+        let own = call(SYS_openat, &[AT_FDCWD as u64, own.as_ptr() as u64, O_RDWR as u64, 0])?;
         begin();
         loop {
-            call(SYS_pwritev, &[file, buffers, 1024, 0])?;
+            call(SYS_lseek, &[own, 0, SEEK_SET as u64])?;
+            call(SYS_writev, &[own, buffers, 1024])?;
             call(SYS_ftruncate, &[file, bytes / 2])?;
         }
     };
@@ -237,4 +242,26 @@ fn killed(what: &str, body: impl FnOnce(&dyn Fn()) -> programs::Answer) {
         LOOKS => println!("{what}: not over after {LOOKS} looks"),
         _ => println!("{what}: {}", ended(status)),
     }
+}
+
+/// Who waits for a child that has its memory is killed at once.
+fn in_vfork() {
+    let mut ends = [0i32; 2];
+    call(SYS_pipe2, &[ends.as_mut_ptr() as u64, 0]).expect("a pipe");
+    println!(
+        "killed in vfork: {}",
+        child(|| {
+            let own = call(SYS_getpid, &[]).expect("a number");
+            let flags = CLONE_VFORK as u64 | SIGCHLD as u64;
+            if call(SYS_clone, &[flags, 0, 0, 0, 0]).expect("a child") == 0 {
+                call(SYS_kill, &[own, SIGKILL as u64]).expect("a signal");
+                // It goes on when the other has ended: nobody else writes.
+                let mut byte = 0u8;
+                call(SYS_close, &[ends[1] as u64]).expect("it closes");
+                call(SYS_read, &[ends[0] as u64, &raw mut byte as u64, 1]).ok();
+                exit(0);
+            }
+            3
+        })
+    );
 }

@@ -1,4 +1,4 @@
-//! What a program may have: locked memory of who is not root, over-commit, and the most that there was of it.
+//! What a program may have: locked memory of who is not root, over-commit, the most that there was of it, and who ends where there is none.
 
 use libc::*;
 use programs::memory::{ANONYMOUS, READ_WRITE, pages};
@@ -18,10 +18,11 @@ fn main() {
     in_child("by calls alone", || remapped(page));
     parted(page);
     shared_once(page);
+    ended_first();
 }
 
 fn limit(soft: u64, hard: u64) {
-    tell("a limit", call(SYS_setrlimit, &[LOCKED, [soft, hard].as_ptr() as u64]));
+    tell("a limit", call(SYS_prlimit64, &[0, LOCKED, [soft, hard].as_ptr() as u64, 0]));
 }
 
 fn locked(page: u64) {
@@ -178,4 +179,29 @@ fn shared_once(page: u64) {
     fs::write("/proc/self/clear_refs", "1").expect("it is taken");
     tell_rows("forgotten", base, &["Referenced"]);
     tell_rows("locked", base + 3 * page, &["Rss", "Referenced"]);
+}
+
+/// Who is to end where there is no memory: root alone makes that less likely than it was.
+fn ended_first() {
+    let path = "/proc/self/oom_score_adj";
+    let told = || println!("to be ended first: {:?}", fs::read_to_string(path).map_err(|error| error.kind()));
+    told();
+    for text in ["-1000", "1001", "-1001", "x", "17\n"] {
+        println!("{text:?}: {:?}", fs::write(path, text).map_err(|error| error.raw_os_error()));
+        told();
+    }
+    in_child("a child", || {
+        told();
+        // Opened as root: what is whose below `/proc` changes with the user.
+        let path = c"/proc/self/oom_score_adj".as_ptr() as u64;
+        let file = call(SYS_openat, &[AT_FDCWD as u64, path, O_WRONLY as u64, 0]).expect("it opens");
+        let set = |text: &std::ffi::CStr| {
+            let written = call(SYS_pwrite64, &[file, text.as_ptr() as u64, text.count_bytes() as u64, 0]);
+            tell(&format!("to be ended first, {text:?}"), written);
+        };
+        set(c"50");
+        tell("a user", call(SYS_setuid, &[1000]));
+        [c"100", c"60", c"50", c"49", c"-1000", c"2000"].into_iter().for_each(set);
+    });
+    fs::write(path, "0").expect("as it was");
 }

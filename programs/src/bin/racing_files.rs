@@ -6,7 +6,7 @@ use libc::*;
 use programs::child::wait;
 use programs::machine::{exit, fork};
 use programs::memory::READ_WRITE;
-use programs::{Answer, call, map, page, peek, poke, race, rounds, tell_race};
+use programs::{Answer, call, child, map, page, peek, poke, race, rounds, tell_race};
 
 const PAGES: u64 = 16;
 
@@ -236,31 +236,21 @@ fn truncate_and_fork() {
 fn appends() {
     const RECORD: usize = 100;
     let number = AtomicU64::new(0);
-    let plain = |letter: u8| {
+    let append = |letter: u8| {
         let record = [letter; RECORD];
         call(SYS_write, &[number.load(Ordering::SeqCst), record.as_ptr() as u64, RECORD as u64])
     };
-    let asked = |letter: u8| {
-        let record = [letter; RECORD];
-        let list = [[record.as_ptr() as u64, RECORD as u64 / 2]; 2];
-        let arguments = [number.load(Ordering::SeqCst), list.as_ptr() as u64, 2, 0, 0, RWF_APPEND as u64];
-        call(SYS_pwritev2, &arguments)
+    let prepare = || {
+        let flags = O_CREAT | O_RDWR | O_TRUNC | O_APPEND;
+        let arguments = [AT_FDCWD as u64, c"appended".as_ptr() as u64, flags as u64, 0o600];
+        number.store(call(SYS_openat, &arguments).expect("a file"), Ordering::SeqCst);
     };
-    type Append<'a> = &'a (dyn Fn(u8) -> Answer + Sync);
-    let kinds: [(&str, i32, Append<'_>); 2] = [("O_APPEND", O_APPEND, &plain), ("RWF_APPEND", 0, &asked)];
-    for (what, flags, append) in kinds {
-        let prepare = || {
-            let arguments =
-                [AT_FDCWD as u64, c"appended".as_ptr() as u64, (O_CREAT | O_RDWR | O_TRUNC | flags) as u64, 0o600];
-            number.store(call(SYS_openat, &arguments).expect("a file"), Ordering::SeqCst);
-        };
-        let wrong = race(4 * rounds(), prepare, [&|| append(b'a'), &|| append(b'b')], |answers| {
-            let found = content(number.load(Ordering::SeqCst));
-            close(&number);
-            answers == [Ok(RECORD as u64); 2] && are_whole(&found, 2, RECORD)
-        });
-        tell_race(what, wrong);
-    }
+    let wrong = race(4 * rounds(), prepare, [&|| append(b'a'), &|| append(b'b')], |answers| {
+        let found = content(number.load(Ordering::SeqCst));
+        close(&number);
+        answers == [Ok(RECORD as u64); 2] && are_whole(&found, 2, RECORD)
+    });
+    tell_race("O_APPEND", wrong);
 }
 
 /// Whether these are so many records, each of one letter, and no two of the same.
@@ -326,10 +316,9 @@ fn lock_and_close() {
         || number.store(open(), Ordering::SeqCst),
         [&lock, &closed],
         |[locked, closed]| {
-            let other = open();
-            let is_free = call(SYS_fcntl, &[other, F_OFD_SETLK as u64, whole(F_WRLCK).as_ptr() as u64]);
-            call(SYS_close, &[other]).expect("it is open");
-            closed == Ok(0) && is_free == Ok(0) && locked.map_or_else(|error| error.0 == EBADF, |_| true)
+            let other = || call(SYS_fcntl, &[open(), F_SETLK as u64, whole(F_WRLCK).as_ptr() as u64]);
+            let is_free = child(|| i32::from(other().is_err())) == "ended with 0";
+            closed == Ok(0) && is_free && locked.map_or_else(|error| error.0 == EBADF, |_| true)
         },
     );
     tell_race("a lock and a close", wrong);

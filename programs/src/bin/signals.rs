@@ -297,7 +297,7 @@ fn queue(signal: i32) -> Answer {
 fn of_a_user() {
     mask(SIG_BLOCK, bit(40) | bit(SIGUSR2));
     let limit =
-        |most: u64| call(SYS_setrlimit, &[RLIMIT_SIGPENDING as u64, [most, 5].as_ptr() as u64]).expect("a limit");
+        |most: u64| call(SYS_prlimit64, &[0, RLIMIT_SIGPENDING as u64, [most, 5].as_ptr() as u64, 0]).expect("a limit");
     let tell_all = |what: &str| {
         let told = (0..9).take_while(|_| queue(40).is_ok()).count();
         let text = std::fs::read_to_string("/proc/self/status").expect("status");

@@ -61,21 +61,15 @@ fn files(base: u64) {
         sweep(&format!("fadvise64 from {name}"), &bounds, |bytes| Some(call(SYS_fadvise64, &[number, *at, bytes, 3])));
     }
     let (other, at) = (file(0) as u64, base + 8);
-    for which in [SYS_sendfile, SYS_copy_file_range] {
-        sweep(&format!("bytes from an offset, {which}"), &bounds, |offset| {
-            write_word(at, offset);
-            let arguments =
-                if which == SYS_sendfile { [other, number, at, 8, 0, 0] } else { [number, at, other, 0, 8, 0] };
-            Some(call(which, &arguments))
-        });
-        sweep(&format!("so many bytes, {which}"), &bounds, |bytes| {
-            write_word(at, 0);
-            call(SYS_lseek, &[other, 0, 0]).expect("a file");
-            let arguments =
-                if which == SYS_sendfile { [other, number, at, bytes, 0, 0] } else { [number, at, other, 0, bytes, 0] };
-            done(call(which, &arguments))
-        });
-    }
+    sweep("sent from an offset", &bounds, |offset| {
+        write_word(at, offset);
+        Some(call(SYS_sendfile, &[other, number, at, 8]))
+    });
+    sweep("so many bytes sent", &bounds, |bytes| {
+        write_word(at, 0);
+        call(SYS_lseek, &[other, 0, 0]).expect("a file");
+        done(call(SYS_sendfile, &[other, number, at, bytes]))
+    });
     pieces(base, number, other);
     sweep("descriptors", &bounds, |number| done(call(SYS_fcntl, &[number, F_GETFD as u64])));
     sweep("seals", &bounds, |seals| Some(call(SYS_fcntl, &[number, F_ADD_SEALS as u64, seals])));
@@ -87,11 +81,6 @@ fn pieces(base: u64, number: u64, other: u64) {
     let (bounds, at) = (numbers(), base + 8);
     call(SYS_pipe2, &[base, O_NONBLOCK as u64]).expect("a pipe");
     let ends = [0, 4].map(|at| u64::from(programs::peek(base + at)));
-    sweep("copied to an offset", &bounds, |offset| {
-        write_word(at, offset);
-        call(SYS_lseek, &[number, 0, 0]).expect("a file");
-        Some(call(SYS_copy_file_range, &[number, 0, other, at, 8, 0]))
-    });
     sweep("spliced from an offset", &bounds, |offset| {
         write_word(at, offset);
         let answer = call(SYS_splice, &[number, at, ends[1], 0, 8, SPLICE_F_NONBLOCK as u64]);
@@ -106,31 +95,22 @@ fn pieces(base: u64, number: u64, other: u64) {
         Some(answer)
     });
     call(SYS_ftruncate, &[other, 4 * page()]).expect("a file");
-    write_word(base + 64, base);
-    write_word(base + 72, 1 << 40);
-    for (name, which) in [("preadv", SYS_preadv), ("pwritev", SYS_pwritev)] {
-        sweep(&format!("{name} of much at"), &bounds, |at| {
-            (which == SYS_preadv || at > 1 << 62).then(|| done(call(which, &[other, base + 64, 1, at])))?
-        });
-    }
-    in_child("files that may not be so long", || limited(base, number, other));
+    in_child("files that may not be so long", || limited(base, other));
 }
 
 /// RLIMIT_FSIZE: what is as long already stays so.
-fn limited(base: u64, number: u64, other: u64) {
+fn limited(base: u64, other: u64) {
     programs::machine::dispose(SIGXFSZ, SIG_IGN).expect("ignored");
     let page = page();
     let tell = |what: &str, answer| programs::tell(&format!("limited, {what}"), answer);
     call(SYS_ftruncate, &[other, 4 * page]).expect("a file");
     for bytes in [0, 2 * page, 8 * page, u64::MAX >> 1] {
-        call(SYS_setrlimit, &[RLIMIT_FSIZE as u64, [bytes, u64::MAX].as_ptr() as u64]).expect("a limit");
+        call(SYS_prlimit64, &[0, RLIMIT_FSIZE as u64, [bytes, u64::MAX].as_ptr() as u64, 0]).expect("a limit");
         for (name, bound) in [("4P-1", 4 * page - 1), ("4P", 4 * page), ("4P+1", 4 * page + 1), ("9P", 9 * page)] {
             tell(&format!("{name} by ftruncate"), call(SYS_ftruncate, &[other, bound]));
             tell(&format!("{name} by fallocate"), call(SYS_fallocate, &[other, 0, 0, bound]));
             tell(&format!("{name} kept by fallocate"), call(SYS_fallocate, &[other, 1, 0, bound]));
             tell(&format!("{name} by pwrite64"), call(SYS_pwrite64, &[other, base, 8, bound - 4]));
-            write_word(base + 64, bound - 4);
-            tell(&format!("{name} by a copy"), call(SYS_copy_file_range, &[number, 0, other, base + 64, 8, 0]));
             call(SYS_ftruncate, &[other, 4 * page - 1]).expect("shorter");
         }
     }
@@ -140,30 +120,24 @@ fn limited(base: u64, number: u64, other: u64) {
 fn lists(base: u64) {
     let number = file(4 * page()) as u64;
     let (bounds, list) = (numbers(), base + page());
-    for (what, which) in
-        [("readv", SYS_readv), ("writev", SYS_writev), ("preadv", SYS_preadv), ("pwritev", SYS_pwritev)]
-    {
+    for (what, which) in [("readv", SYS_readv), ("writev", SYS_writev)] {
         let once = |first: [u64; 2], second: [u64; 2]| {
             [first[0], first[1], second[0], second[1]]
                 .iter()
                 .zip((list..).step_by(8))
                 .for_each(|(word, at)| write_word(at, *word));
             call(SYS_lseek, &[number, 0, 0]).expect("a file");
-            call(which, &[number, list, 2, 0, 0])
+            call(which, &[number, list, 2])
         };
         sweep(&format!("{what}, the first size"), &bounds, |bytes| done(once([base, bytes], [base, 8])));
         sweep(&format!("{what}, the second size"), &bounds, |bytes| done(once([base, 8], [base, bytes])));
         sweep(&format!("{what}, the first address"), &places(base), |at| done(once([at, 8], [base, 8])));
         sweep(&format!("{what}, the second address"), &places(base), |at| done(once([base, 8], [at, 8])));
-        sweep(&format!("{what}, the list"), &numbers(), |at| done(call(which, &[number, at, 2, 0, 0])));
+        sweep(&format!("{what}, the list"), &numbers(), |at| done(call(which, &[number, at, 2])));
         sweep(&format!("{what}, so many"), &bounds, |count| {
             (0..PAGES * page() / 2 / 8).for_each(|word| write_word(base + 8 * page() + 8 * word, 0));
-            done(call(which, &[number, base + 8 * page(), count, 0, 0]))
+            done(call(which, &[number, base + 8 * page(), count]))
         });
-        if which == SYS_preadv || which == SYS_pwritev {
-            once([base, 8], [base, 8]).expect("two buffers");
-            sweep(&format!("{what}, the offset"), &bounds, |at| done(call(which, &[number, list, 2, at, 0])));
-        }
     }
     let zero = base + 2 * page();
     (0..4).for_each(|word| write_word(zero + 8 * word, 0));
@@ -250,45 +224,7 @@ fn times(base: u64) {
             });
         }
     }
-    sweep("clock_settime, parts", &bounds, |part| {
-        time([0, part, 0, 0]);
-        (part >= 1_000_000_000).then(|| call(SYS_clock_settime, &[0, at]))
-    });
     sweep("clocks", &bounds, |clock| done(call(SYS_clock_gettime, &[clock, base])));
-    marks(base);
-}
-
-/// Times of files, and what else is said of sizes.
-fn marks(base: u64) {
-    let (at, bounds) = (base + 64, numbers());
-    let time = |words: [u64; 4]| words.iter().zip((at..).step_by(8)).for_each(|(word, at)| write_word(at, *word));
-    let (number, stat) = (file(0) as u64, base + 1024);
-    let told =
-        |place: u64| (0..8).fold(0, |word, byte| word | u64::from(programs::peek(stat + place + byte)) << (8 * byte));
-    for part in 0..2 {
-        sweep(&format!("utimensat, word {part}"), &bounds, |value| {
-            let mut words = [0, 7, 0, 7];
-            (words[part], words[part + 2]) = (value, value);
-            time(words);
-            let answer = call(SYS_utimensat, &[number, 0, at, 0]);
-            call(SYS_fstat, &[number, stat]).expect("a file");
-            Some(answer.map(|_| told(72) ^ told(88) ^ told(80)))
-        });
-    }
-    for parts in [[UTIME_OMIT, UTIME_OMIT], [UTIME_OMIT, 1_000_000_000], [UTIME_NOW, 999_999_999], [3, UTIME_OMIT]] {
-        time([5, parts[0] as u64, 6, parts[1] as u64]);
-        programs::tell("utimensat of some", call(SYS_utimensat, &[number, 0, at, 0]));
-        call(SYS_fstat, &[number, stat]).expect("a file");
-        println!("the second: {} {}", told(88), told(96));
-    }
-    programs::tell("utimensat of none", call(SYS_utimensat, &[99, 0, at, 0]));
-    for flags in [0, 1, 2, 3, 1 << 31] {
-        sweep(&format!("sigaltstack {flags:#x}"), &bounds, |bytes| {
-            time([base, flags, bytes, 0]);
-            call(SYS_sigaltstack, &[at, 0]).map(|_| 0).into()
-        });
-    }
-    sweep("getrandom of so many", &bounds, |bytes| done(call(SYS_getrandom, &[base, bytes, 0])));
 }
 
 /// What a process may have, and numbers that are compared with it.
@@ -308,16 +244,6 @@ fn limits(base: u64) {
             });
         }
     }
-    for policy in 0..8 {
-        sweep(&format!("class {policy} with a priority"), &bounds, |priority| {
-            write_word(at, priority);
-            let answer = call(SYS_sched_setscheduler, &[0, policy, at]);
-            write_word(at, 0);
-            call(SYS_sched_setscheduler, &[0, 0, at]).expect("as before");
-            Some(answer)
-        });
-    }
-    (0..4).for_each(|word| write_word(at + 8 * word, 0));
     set(RLIMIT_NOFILE as u64, [16, 16]).expect("a limit");
     (0..4).for_each(|word| write_word(at + 8 * word, 0));
     for count in [15, 16, 17, 160] {

@@ -19,6 +19,8 @@ fn main() {
     futexes();
     requeues();
     operations();
+    any_of();
+    number();
     one_takes();
     ends();
 }
@@ -253,6 +255,49 @@ fn operations() {
     });
     let sum = word(at).load(Ordering::SeqCst);
     println!("by calls: {}, by itself: {}", sum & 0xffff, sum >> 16);
+}
+
+/// Waits for one of several words (`futex_waitv`): value, address, and what kind each is.
+fn any_of() {
+    let at = pages(1);
+    const WORD: u64 = 2;
+    let wait = |words: &[[u64; 3]], count: u64, flags: u64, time: u64, clock: u64| {
+        call(SYS_futex_waitv, &[words.as_ptr() as u64, count, flags, time, clock])
+    };
+    let words = move |kind: u64| [[0, at, kind], [0, at + 64, kind], [0, at + 128, kind]];
+    let kind = WORD | FUTEX_PRIVATE_FLAG as u64;
+    let past = [1u64, 0];
+    let past = past.as_ptr() as u64;
+    (0..3).for_each(|index| word(at + 64 * index).store(0, Ordering::SeqCst));
+    tell("until a time that has passed", wait(&words(kind), 3, 0, past, CLOCK_MONOTONIC as u64));
+    tell("shared", wait(&words(WORD), 3, 0, past, CLOCK_REALTIME as u64));
+    tell("none", wait(&words(kind), 0, 0, 0, 0));
+    tell("too many", wait(&words(kind), 129, 0, 0, 0));
+    tell("flags", wait(&words(kind), 3, 1, 0, 0));
+    tell("no such kind", wait(&words(1), 3, 0, 0, 0));
+    tell("no such clock", wait(&words(kind), 3, 0, past, 7));
+    tell("no words", call(SYS_futex_waitv, &[0, 3, 0, 0, 0]));
+    tell("not aligned", wait(&[[0, at + 2, kind]], 1, 0, past, 1));
+    tell("another value", wait(&[[0, at, kind], [7, at + 64, kind]], 2, 0, 0, 0));
+    let other = thread::spawn(move || tell("woken by the second", wait(&words(kind), 3, 0, 0, 0)));
+    let wake = || call(SYS_futex, &[at + 64, (FUTEX_WAKE | FUTEX_PRIVATE_FLAG) as u64, 1]);
+    while wake() != Ok(1) {
+        thread::yield_now();
+    }
+    other.join().expect("it ends");
+    tell("nobody is left", call(SYS_futex, &[at, (FUTEX_WAKE | FUTEX_PRIVATE_FLAG) as u64, 9]));
+}
+
+/// A number behind a descriptor (`eventfd`): who takes it waits until somebody adds to it.
+fn number() {
+    let file = call(SYS_eventfd2, &[0, 0]).expect("a number");
+    let other = thread::spawn(move || {
+        let mut value = 0u64;
+        tell("waited for", call(SYS_read, &[file, &raw mut value as u64, 8]).map(|_| value));
+    });
+    thread::yield_now();
+    tell("added", call(SYS_write, &[file, [7u64].as_ptr() as u64, 8]));
+    other.join().expect("it ends");
 }
 
 /// What ends a process while it has threads.

@@ -223,7 +223,7 @@ impl Files {
 
     /// Who has the locks of ranges.
     pub(crate) fn owner(&self) -> Owner {
-        self.0.with(|table| table.as_ref().map_or(Owner::Table(0), |table| Owner::table(&**table)))
+        self.0.with(|table| table.as_ref().map_or(Owner::NONE, |table| Owner::table(&**table)))
     }
 
     /// The table, for one more process.

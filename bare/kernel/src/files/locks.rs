@@ -1,7 +1,8 @@
-//! Locks of files: of ranges, for who shares a table of descriptors (F_SETLK) or an open file (F_OFD_SETLK), and of whole files (`flock`).
+//! Locks of ranges of files, for everybody who shares a table of descriptors (F_SETLK).
 //!
 //! ```text
-//! asked for ──another's in the way?──▶ refused, or waits ──▶ cut out of what the owner has ──▶ had, merged with its neighbours
+//! asked for ──another's in the way?──▶ refused
+//!                        └─▶ cut out of the owner's locks ──▶ had, merged with its neighbours
 //! ```
 
 use alloc::vec::Vec;
@@ -11,34 +12,23 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use userspace::Map;
 
 use super::inode::Inode;
-use crate::fallible::List;
 use crate::locks::{OpenLock, order};
-use crate::process::errno::{EDEADLK, ENOLCK, Errno};
-use crate::threads::waiters::{Interrupted, Waiters, wait};
+use crate::process::errno::{ENOLCK, Errno};
 
 /// Where a range ends that goes to the end of all files.
 pub(crate) const LAST: u64 = i64::MAX as u64;
 /// Locks that a file may have: all of them are looked at for each.
 const MOST: usize = 1 << 14;
-/// Owners that are looked at, each waiting for the next.
-const LONGEST_CHAIN: usize = 10;
 
-/// Who has a lock: what is at this address, and so there is only one of.
+/// The owner of a lock: the table of descriptors at this address, or 0 for none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Owner {
-    /// Who shares these descriptors.
-    Table(usize),
-    /// Who shares this open file.
-    File(usize),
-}
+pub(crate) struct Owner(usize);
 
 impl Owner {
-    pub(crate) fn table<T>(table: &T) -> Self {
-        Self::Table(core::ptr::from_ref(table) as usize)
-    }
+    pub(crate) const NONE: Self = Self(0);
 
-    pub(crate) fn file<T>(file: &T) -> Self {
-        Self::File(core::ptr::from_ref(file) as usize)
+    pub(crate) fn table<T>(table: &T) -> Self {
+        Self(core::ptr::from_ref(table) as usize)
     }
 }
 
@@ -64,27 +54,18 @@ impl Held {
     }
 }
 
-/// Which locks: those of ranges and those of whole files do not see each other.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Kind {
-    Ranges,
-    Whole,
-}
-
 struct State {
-    held: Map<(u64, Kind), Vec<Held>>,
-    /// Who waits for whom.
-    waiting: Vec<(Owner, Owner)>,
+    /// By the numbers of files.
+    held: Map<u64, Vec<Held>>,
 }
 
-static ALL: OpenLock<State> = OpenLock::new(order::LOCKS, State { held: Map::new(), waiting: Vec::new() });
+static ALL: OpenLock<State> = OpenLock::new(order::LOCKS, State { held: Map::new() });
 /// Files that have locks: mostly none has.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
-static CHANGED: Waiters = Waiters::new();
 
 impl State {
     /// Changes the locks of a file, if there is room for two more.
-    fn change(&mut self, key: (u64, Kind), change: impl FnOnce(&mut Vec<Held>)) -> Result<(), Errno> {
+    fn change(&mut self, key: u64, change: impl FnOnce(&mut Vec<Held>)) -> Result<(), Errno> {
         if !self.held.contains_key(&key) {
             self.held.insert(key, Vec::new()).map_err(|_| ENOLCK)?;
         }
@@ -105,27 +86,8 @@ impl State {
         COUNT.store(self.held.len(), Ordering::Relaxed);
     }
 
-    fn in_the_way(&self, key: (u64, Kind), wanted: &Held) -> Option<&Held> {
+    fn in_the_way(&self, key: u64, wanted: &Held) -> Option<&Held> {
         self.held.get(&key)?.iter().find(|held| held.is_in_the_way(wanted))
-    }
-
-    /// Whether who is waited for waits, in the end, for `owner`.
-    fn comes_back(&self, owner: Owner, first: Owner) -> bool {
-        let mut at = first;
-        (0..LONGEST_CHAIN).any(|_| match self.waiting.iter().find(|(who, _)| *who == at) {
-            Some((_, next)) => {
-                at = *next;
-                at == owner
-            }
-            None => false,
-        })
-    }
-
-    fn stop_waiting(&mut self, owner: Owner) {
-        self.waiting.retain(|(who, _)| *who != owner);
-        if self.waiting.is_empty() {
-            self.waiting = Vec::new();
-        }
     }
 }
 
@@ -174,67 +136,41 @@ fn put(all: &mut Vec<Held>, mut new: Held) {
 }
 
 /// What is in the way of a lock.
-pub(crate) fn find(inode: &Inode, kind: Kind, wanted: &Held) -> Option<Held> {
-    ALL.with(|all| all.in_the_way((inode.number, kind), wanted).cloned())
+pub(crate) fn find(inode: &Inode, wanted: &Held) -> Option<Held> {
+    ALL.with(|all| all.in_the_way(inode.number, wanted).cloned())
 }
 
-/// Takes a lock: `Ok(false)` if it would have to wait and may not.
-pub(crate) fn take(inode: &Inode, kind: Kind, wanted: &Held, waits: bool) -> Result<bool, Errno> {
-    let key = (inode.number, kind);
-    if kind == Kind::Whole {
-        // It is given up first, whatever comes of it.
-        forget(inode, kind, wanted.owner);
-    }
-    let try_once = || {
-        ALL.with(|all| {
-            all.stop_waiting(wanted.owner);
-            let Some(other) = all.in_the_way(key, wanted).map(|held| held.owner) else {
-                if all.held.get(&key).is_some_and(|held| held.len() >= MOST) {
-                    return Some(Err(ENOLCK));
-                }
-                return Some(all.change(key, |held| put(held, wanted.clone())).map(|()| true));
-            };
-            if !waits {
-                return Some(Ok(false));
-            }
-            let is_of_a_table = kind == Kind::Ranges && matches!(wanted.owner, Owner::Table(_));
-            if is_of_a_table && all.comes_back(wanted.owner, other) {
-                return Some(Err(EDEADLK));
-            }
-            let put = all.waiting.try_push((wanted.owner, other));
-            put.err().map(|_| Err(ENOLCK))
-        })
-    };
-    let taken = wait(&[&CHANGED], None, try_once);
-    ALL.with(|all| all.stop_waiting(wanted.owner));
-    // It may have been exclusive before, and be shared now.
-    CHANGED.wake_all();
-    match taken {
-        Ok(taken) => taken,
-        Err(Interrupted::Signal | Interrupted::Time) => Err(crate::process::errno::ERESTART),
-    }
+/// Takes a lock: `Ok(false)` if another's is in the way.
+pub(crate) fn take(inode: &Inode, wanted: &Held) -> Result<bool, Errno> {
+    let key = inode.number;
+    ALL.with(|all| {
+        if all.in_the_way(key, wanted).is_some() {
+            return Ok(false);
+        }
+        if all.held.get(&key).is_some_and(|held| held.len() >= MOST) {
+            return Err(ENOLCK);
+        }
+        all.change(key, |held| put(held, wanted.clone())).map(|()| true)
+    })
 }
 
 /// Gives up what an owner has of a range.
 pub(crate) fn release(inode: &Inode, owner: Owner, range: RangeInclusive<u64>) -> Result<(), Errno> {
-    ALL.with(|all| all.change((inode.number, Kind::Ranges), |held| cut(held, owner, &range)))?;
-    CHANGED.wake_all();
-    Ok(())
+    ALL.with(|all| all.change(inode.number, |held| cut(held, owner, &range)))
 }
 
 /// Gives up all that an owner has of a file, which takes no memory.
-pub(crate) fn forget(inode: &Inode, kind: Kind, owner: Owner) {
+pub(crate) fn forget(inode: &Inode, owner: Owner) {
     if COUNT.load(Ordering::Relaxed) == 0 {
         return;
     }
     ALL.with(|all| {
-        if let Some(held) = all.held.get_mut(&(inode.number, kind)) {
+        if let Some(held) = all.held.get_mut(&inode.number) {
             held.retain(|one| one.owner != owner);
             if held.is_empty() {
-                all.held.remove(&(inode.number, kind));
+                all.held.remove(&inode.number);
             }
         }
         all.settle();
     });
-    CHANGED.wake_all();
 }

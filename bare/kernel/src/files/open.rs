@@ -6,7 +6,7 @@ use alloc::string::String;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::inode::{Body, Inode, Writing};
-use super::locks::{self, Kind, Owner};
+use super::locks::{self, Owner};
 use super::text::Text;
 use crate::memory::mapped::Path;
 use crate::process::errno::Errno;
@@ -130,7 +130,7 @@ impl File {
 
     /// A descriptor of it is closed: the locks that its table has of the file go.
     pub(crate) fn give_up_locks(&self, table: Owner) {
-        locks::forget(&self.inode, Kind::Ranges, table);
+        locks::forget(&self.inode, table);
     }
 
     fn count(&self, by: i32) {
@@ -147,7 +147,6 @@ impl File {
 
 impl Drop for File {
     fn drop(&mut self) {
-        [Kind::Ranges, Kind::Whole].into_iter().for_each(|kind| locks::forget(&self.inode, kind, Owner::file(self)));
         self.count(-1);
     }
 }

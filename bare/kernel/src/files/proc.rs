@@ -47,31 +47,24 @@ pub(crate) enum Proc {
 }
 
 /// Texts about the machine, by path; those that can be set are in `settings`.
-const TEXTS: [&str; 29] = [
+const TEXTS: [&str; 22] = [
     "cmdline",
     "cpuinfo",
     "filesystems",
     "loadavg",
-    "locks",
     "meminfo",
     "mounts",
     "stat",
     "swaps",
-    "sys/fs/overflowgid",
-    "sys/fs/overflowuid",
     "sys/kernel/cap_last_cap",
     "sys/kernel/domainname",
     "sys/kernel/hostname",
-    "sys/kernel/ngroups_max",
     "sys/kernel/osrelease",
     "sys/kernel/ostype",
-    "sys/kernel/overflowgid",
-    "sys/kernel/overflowuid",
     "sys/kernel/tainted",
     "sys/kernel/version",
     "sys/vm/max_map_count",
     "sys/vm/mmap_min_addr",
-    "sys/fs/file-nr",
     "sys/vm/nr_hugepages",
     "sys/vm/nr_overcommit_hugepages",
     "uptime",
@@ -79,30 +72,25 @@ const TEXTS: [&str; 29] = [
     "vmstat",
 ];
 /// Texts about a process.
-const OF: [&str; 24] = [
+const OF: [&str; 19] = [
     "auxv",
     "clear_refs",
     "cmdline",
     "comm",
     "environ",
-    "io",
     "limits",
-    "loginuid",
     "maps",
     "mem",
     "mountinfo",
     "mounts",
-    "oom_adj",
     "oom_score",
     "oom_score_adj",
     "pagemap",
-    "personality",
     "smaps",
     "smaps_rollup",
     "stat",
     "statm",
     "status",
-    "timerslack_ns",
     "wchan",
 ];
 const LINKS: [&str; 3] = ["cwd", "exe", "root"];
@@ -115,10 +103,9 @@ fn texts() -> impl Iterator<Item = &'static str> {
 impl Proc {
     pub(super) fn inode(self) -> Result<Arc<Inode>, Errno> {
         let mode = match &self {
-            Self::Of(_, "mem" | "auxv" | "environ" | "io" | "pagemap" | "personality" | "wchan") => 0o400,
+            Self::Of(_, "mem" | "auxv" | "environ" | "pagemap" | "wchan") => 0o400,
             Self::Of(_, "clear_refs") => 0o200,
-            Self::Of(_, "comm" | "loginuid" | "oom_adj" | "oom_score_adj") => 0o644,
-            Self::Of(_, "timerslack_ns") => 0o666,
+            Self::Of(_, "comm" | "oom_score_adj") => 0o644,
             Self::Text(path) if settings::paths().any(|one| one == *path) => 0o644,
             other => match other.kind() {
                 S_IFDIR => 0o555,

@@ -11,7 +11,6 @@ use super::text::Text;
 use crate::memory::promises;
 use crate::process::errno::{EACCES, EINVAL, Errno};
 use crate::process::table::Process;
-use crate::process::wishes::SLACK;
 use crate::threads::thread::{Thread, current};
 
 /// A number of the machine: its path, the least and the most that it may be, and what it is.
@@ -29,28 +28,16 @@ const fn setting(path: &'static str, least: i64, most: i64, value: i64) -> Setti
 const MOST: i64 = i32::MAX as i64;
 
 /// What they are on Linux, if nobody has set them; those of over-commit first.
-static ALL: [Setting; 25] = [
+static ALL: [Setting; 13] = [
     setting("sys/vm/overcommit_memory", 0, 2, 0),
     setting("sys/vm/overcommit_ratio", 0, MOST, 50),
     setting("sys/vm/overcommit_kbytes", 0, i64::MAX >> 10, 0),
     setting("sys/fs/file-max", 0, i64::MAX, i64::MAX),
-    setting("sys/fs/lease-break-time", 0, MOST, 45),
     setting("sys/fs/nr_open", 64, MOST, 1 << 20),
     setting("sys/fs/pipe-max-size", 4096, MOST, 1 << 20),
-    setting("sys/fs/pipe-user-pages-hard", 0, i64::MAX, 0),
     setting("sys/fs/pipe-user-pages-soft", 0, i64::MAX, 16384),
-    setting("sys/fs/protected_hardlinks", 0, 1, 1),
-    setting("sys/fs/protected_symlinks", 0, 1, 1),
-    setting("sys/fs/suid_dumpable", 0, 2, 0),
-    setting("sys/kernel/core_uses_pid", 0, MOST, 0),
-    setting("sys/kernel/panic", -MOST, MOST, -1),
     setting("sys/kernel/pid_max", 301, 1 << 22, 32768),
-    setting("sys/kernel/randomize_va_space", 0, MOST, 2),
-    setting("sys/kernel/sched_child_runs_first", 0, MOST, 0),
-    setting("sys/kernel/sched_rr_timeslice_ms", 0, MOST, 100),
-    setting("sys/kernel/sysrq", 0, MOST, 438),
     setting("sys/kernel/threads-max", 20, MOST, 16384),
-    setting("sys/vm/compaction_proactiveness", 0, 100, 20),
     setting("sys/vm/drop_caches", 0, 4, 0),
     setting("sys/vm/min_free_kbytes", 0, MOST, 22528),
     setting("sys/vm/panic_on_oom", 0, 2, 0),
@@ -98,18 +85,8 @@ pub(super) fn set(path: &str, bytes: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// How much rather than others a process ends where there is no memory, by the older scale, on which -17 is never.
+/// How much rather than others a process ends where there is no memory.
 const MOST_BADNESS: i64 = 1000;
-const OLD_NEVER: i64 = -17;
-const OLD_MOST: i64 = 15;
-
-/// A wish by the older scale.
-pub(crate) fn by_old_scale(badness: i32) -> i32 {
-    match i64::from(badness) {
-        MOST_BADNESS => OLD_MOST as i32,
-        badness => (badness * -OLD_NEVER / MOST_BADNESS) as i32,
-    }
-}
 
 /// Sets something of a process, or of one thread of it.
 pub(super) fn set_of_process(
@@ -123,25 +100,13 @@ pub(super) fn set_of_process(
     match name {
         "oom_score_adj" => {
             let badness = within(-MOST_BADNESS, MOST_BADNESS)? as i32;
-            set_badness(process, badness, false)?;
-        }
-        "oom_adj" => {
-            let badness = match within(OLD_NEVER, OLD_MOST)? {
-                OLD_MOST => MOST_BADNESS,
-                value => value * MOST_BADNESS / -OLD_NEVER,
-            };
-            set_badness(process, badness as i32, true)?;
+            set_badness(process, badness)?;
         }
         "comm" => {
             let end = bytes.iter().position(|byte| [b'\n', 0].contains(byte)).unwrap_or(bytes.len()).min(15);
             let name = try_format!("{}", Lossy(&bytes[..end]))?;
             process.set_name(thread, name);
         }
-        "timerslack_ns" => {
-            let slack = within(0, i64::MAX)? as u64;
-            process.wishes.with(|wishes| wishes.slack = if slack == 0 { SLACK } else { slack });
-        }
-        "loginuid" => {}
         // Marks of all pages, of those that are nobody else's, of those of files; what was written, which is not told; peaks.
         "clear_refs" => {
             if within(1, 5)? <= 3 {
@@ -153,14 +118,14 @@ pub(super) fn set_of_process(
     Ok(())
 }
 
-/// Root alone makes a process end less likely than it was when root last said so, or by the older scale than it is.
-fn set_badness(process: &Process, badness: i32, is_old: bool) -> Result<(), Errno> {
+/// Root alone makes a process end less likely than it was when root last said so.
+fn set_badness(process: &Process, badness: i32) -> Result<(), Errno> {
     let is_root = current().task().process.users.with(|users| users.is_root());
     process.wishes.with(|wishes| {
-        if badness < (if is_old { wishes.badness } else { wishes.least_badness }) && !is_root {
+        if badness < wishes.least_badness && !is_root {
             return Err(EACCES);
         }
-        if is_root && !is_old {
+        if is_root {
             wishes.least_badness = badness;
         }
         wishes.badness = badness;

@@ -37,7 +37,6 @@ table! {
     STRESS: spin, "stress";
     STRESS_VALUES: spin_by_address, "stress, of a round";
     HANDOVER: spin, "boot::HANDOVER";
-    NAMES: spin, "identity::NAMES";
     OWNERSHIP: spin, "ownership::TABLE";
     AWAITED: spin, "pressure::AWAITED";
     ALL: spin, "table::ALL";
@@ -54,7 +53,6 @@ table! {
     SECRETS: spin, "Secrets";
     PIPE: spin, "Pipe::state";
     COUNTER: spin, "Counter";
-    SCHEDULE: spin, "Task::schedule";
     NAME: spin, "Task::name";
     BODY: spin, "Thread::body";
     SIMD: spin, "Thread::simd";

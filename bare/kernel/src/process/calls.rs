@@ -18,7 +18,7 @@ mod cloning;
 mod counters;
 pub(crate) mod descriptors;
 pub(crate) mod folders;
-pub(crate) mod identity;
+mod identity;
 pub(crate) mod input;
 mod lengths;
 mod lists;

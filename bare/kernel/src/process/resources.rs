@@ -12,9 +12,6 @@ pub(crate) const FILES: usize = 7;
 pub(crate) const RESIDENT: usize = 5;
 /// RLIMIT_SIGPENDING.
 pub(crate) const SIGNALS: usize = 11;
-/// RLIMIT_NICE and RLIMIT_RTPRIO.
-pub(crate) const NICE: usize = 13;
-pub(crate) const PRIORITY: usize = 14;
 pub(crate) const COUNT: usize = 16;
 const DATA: usize = 2;
 const STACK: usize = 3;
@@ -33,7 +30,8 @@ impl Resources {
         let others =
             [(4, [0, INFINITE]), (6, [16384; 2]), (LOCKED, [8 << 20; 2]), (SIGNALS, [16384; 2]), (12, [819_200; 2])];
         others.into_iter().for_each(|(which, limit)| all[which] = limit);
-        (all[NICE], all[PRIORITY]) = ([0; 2], [0; 2]);
+        // RLIMIT_NICE and RLIMIT_RTPRIO.
+        (all[13], all[14]) = ([0; 2], [0; 2]);
         all[STACK] = [8 << 20, INFINITE];
         all[FILES] = [1024, 4096];
         Self(all)

@@ -15,27 +15,6 @@ use super::{alarms, space, stops};
 use crate::threads::dispatcher::{self, interrupts_open};
 use crate::threads::thread::{Body, Owner, Thread};
 
-/// How a program wants a thread to be scheduled, which is kept for who asks: all have the same turns.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Schedule {
-    /// SCHED_OTHER and its kin.
-    pub(crate) class: i32,
-    pub(crate) priority: u32,
-    pub(crate) nice: i32,
-}
-
-impl Schedule {
-    /// What a child begins with: SCHED_RESET_ON_FORK takes away what is more than usual.
-    pub(crate) fn inherited(self) -> Self {
-        const RESET_ON_FORK: i32 = 0x4000_0000;
-        match self.class {
-            class if class & RESET_ON_FORK == 0 => self,
-            _ if self.priority > 0 => Self::default(),
-            class => Self { class: class & !RESET_ON_FORK, nice: self.nice.max(0), ..self },
-        }
-    }
-}
-
 /// Threads of a process that are looked at for who takes a signal, interrupts masked.
 const LOOKED_AT: usize = 64;
 
@@ -47,7 +26,6 @@ pub(crate) struct Task {
     /// Signals that it waits for, masked or not: they end the wait, and are kept for it as masked ones are.
     pub(crate) awaited: AtomicU64,
     pub(crate) pending: Pending,
-    pub(crate) schedule: Lock<Schedule>,
     /// What it is called, unless it is its process' first.
     pub(crate) name: Lock<String>,
     /// It is at EL0, or about to be.
@@ -77,7 +55,6 @@ impl Task {
             mask: AtomicU64::new(mask),
             awaited: AtomicU64::new(0),
             pending: Pending::new(),
-            schedule: Lock::new(order::SCHEDULE, Schedule::default()),
             name: Lock::new(order::NAME, String::new()),
             is_at_el0: AtomicBool::new(false),
             is_over: AtomicBool::new(false),

@@ -6,16 +6,17 @@ use alloc::vec::Vec;
 
 use super::errno::{EPERM, Errno};
 
+/// All capabilities that Linux knows.
+pub(crate) const ALL_CAPABILITIES: u64 = 0x1ff_ffff_ffff;
 /// A number that is left as it is.
 pub(crate) const KEEP: u32 = u32::MAX;
 
-/// A user or a group: who began the process, as whom it acts, whom it may be again, and who it is to files.
+/// A user or a group: who began the process, as whom it acts, whom it may be again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Ids {
     pub(crate) real: u32,
     pub(crate) effective: u32,
     pub(crate) saved: u32,
-    pub(crate) of_files: u32,
 }
 
 impl Ids {
@@ -27,23 +28,9 @@ impl Ids {
     /// `setuid`: root becomes somebody else for good.
     pub(crate) fn set(&mut self, id: u32, is_root: bool) -> Result<(), Errno> {
         match is_root {
-            true => *self = Self { real: id, effective: id, saved: id, of_files: id },
-            false if [self.real, self.saved].contains(&id) => (self.effective, self.of_files) = (id, id),
+            true => *self = Self { real: id, effective: id, saved: id },
+            false if [self.real, self.saved].contains(&id) => self.effective = id,
             false => return Err(EPERM),
-        }
-        Ok(())
-    }
-
-    /// `setreuid`.
-    pub(crate) fn set_two(&mut self, [real, effective]: [u32; 2], is_root: bool) -> Result<(), Errno> {
-        let may_be_real = [KEEP, self.real, self.effective].contains(&real);
-        if !(is_root || may_be_real && self.knows(effective)) {
-            return Err(EPERM);
-        }
-        let saves = real != KEEP || effective != KEEP && effective != self.real;
-        self.take([real, effective, KEEP]);
-        if saves {
-            self.saved = self.effective;
         }
         Ok(())
     }
@@ -53,23 +40,9 @@ impl Ids {
         if !is_root && !ids.iter().all(|id| self.knows(*id)) {
             return Err(EPERM);
         }
-        self.take(ids);
-        Ok(())
-    }
-
-    fn take(&mut self, ids: [u32; 3]) {
         let places = [&mut self.real, &mut self.effective, &mut self.saved];
         places.into_iter().zip(ids).filter(|(_, id)| *id != KEEP).for_each(|(place, id)| *place = id);
-        self.of_files = self.effective;
-    }
-
-    /// `setfsuid`: what it was before, whether it has changed or not.
-    pub(crate) fn set_of_files(&mut self, id: u32, is_root: bool) -> u32 {
-        let before = self.of_files;
-        if id != KEEP && (is_root || self.knows(id) || id == before) {
-            self.of_files = id;
-        }
-        before
+        Ok(())
     }
 }
 

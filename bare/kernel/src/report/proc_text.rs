@@ -1,6 +1,6 @@
 //! The texts of `/proc`, line by line as Linux prints them.
 
-use crate::fallible::{Arc, Lossy};
+use crate::fallible::Arc;
 use core::fmt::{self, Write};
 use core::sync::atomic::Ordering;
 
@@ -10,14 +10,12 @@ use crate::clock;
 use crate::cpus::{capabilities, walkers};
 use crate::facts::page_size;
 use crate::files::open::File;
-use crate::files::settings;
 use crate::files::text::Text;
 use crate::memory::{frames, pages};
-use crate::process::calls::identity;
 use crate::process::queued;
 use crate::process::resources::{self, INFINITE};
 use crate::process::table::{self, Process};
-use crate::process::wishes::ALL_CAPABILITIES;
+use crate::process::users::ALL_CAPABILITIES;
 use crate::threads::dispatcher;
 use crate::threads::thread::Thread;
 
@@ -41,14 +39,8 @@ pub(crate) fn of_machine(name: &str) -> Text {
         "swaps" => text.push_str("Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"),
         "version" => line!(text, "Linux version 6.1.0 (Vellum {})", env!("CARGO_PKG_VERSION")),
         "sys/kernel/osrelease" => text.push_str("6.1.0\n"),
-        "sys/fs/file-nr" => text.push_str("0\t0\t9223372036854775807\n"),
-        "sys/fs/overflowgid" | "sys/fs/overflowuid" | "sys/kernel/overflowgid" | "sys/kernel/overflowuid" => {
-            text.push_str("65534\n");
-        }
         "sys/kernel/cap_last_cap" => text.push_str("40\n"),
-        "sys/kernel/domainname" => line!(text, "{}", ended(&identity::name(identity::Name::Domain))),
-        "sys/kernel/hostname" => line!(text, "{}", ended(&identity::name(identity::Name::Host))),
-        "sys/kernel/ngroups_max" => text.push_str("65536\n"),
+        "sys/kernel/domainname" | "sys/kernel/hostname" => text.push_str("(none)\n"),
         "sys/kernel/ostype" => text.push_str("Linux\n"),
         "sys/kernel/version" => line!(text, "Vellum {}", env!("CARGO_PKG_VERSION")),
         "sys/kernel/tainted" | "sys/vm/nr_hugepages" | "sys/vm/nr_overcommit_hugepages" => {
@@ -59,11 +51,6 @@ pub(crate) fn of_machine(name: &str) -> Text {
         _ => {}
     }
     text
-}
-
-/// Bytes up to a zero, as a text.
-fn ended(bytes: &[u8]) -> Lossy<'_> {
-    Lossy(bytes.split(|byte| *byte == 0).next().unwrap_or_default())
 }
 
 fn cpuinfo(text: &mut Text) {
@@ -134,16 +121,12 @@ pub(crate) fn of_process(process: &Arc<Process>, thread: Option<&Arc<Thread>>, n
 fn wishes(text: &mut Text, process: &Process, name: &str) {
     let wishes = process.wishes.with(|wishes| *wishes);
     match name {
-        "loginuid" => text.push_str("4294967295"),
-        "oom_adj" => line!(text, "{}", settings::by_old_scale(wishes.badness)),
         "oom_score" => {
             let usage = process.try_space().map(|space| space.usage()).unwrap_or_default();
             let thousandths = (usage.anonymous + usage.file + usage.tables) * 1000 / frames::all_pages().max(1);
             line!(text, "{}", (1000 + thousandths as i64 + i64::from(wishes.badness)).max(0) * 2 / 3);
         }
         "oom_score_adj" => line!(text, "{}", wishes.badness),
-        "personality" => line!(text, "{:08x}", wishes.personality),
-        "timerslack_ns" => line!(text, "{}", wishes.slack),
         // What a thread waits in has no name here.
         "wchan" => text.push_str("0"),
         _ => {}
@@ -216,7 +199,7 @@ fn status(text: &mut Text, process: &Arc<Process>, thread: Option<&Arc<Thread>>)
     line!(text, "Tgid:\t{number}\nNgid:\t0\nPid:\t{own}\nPPid:\t{parent}\nTracerPid:\t0");
     let users = process.users.with(|users| users.clone());
     for (name, ids) in [("Uid", users.user), ("Gid", users.group)] {
-        line!(text, "{name}:\t{}\t{}\t{}\t{}", ids.real, ids.effective, ids.saved, ids.of_files);
+        line!(text, "{name}:\t{}\t{}\t{}\t{}", ids.real, ids.effective, ids.saved, ids.effective);
     }
     let room = process.files.with(|files| files.numbers().max().map_or(0, |most| most + 1));
     line!(text, "FDSize:\t{}", room.next_power_of_two().max(64));
@@ -251,7 +234,7 @@ fn status(text: &mut Text, process: &Arc<Process>, thread: Option<&Arc<Thread>>)
     let has_blocks = u32::from(!wishes.is_without_blocks);
     line!(text, "CoreDumping:\t0\nTHP_enabled:\t{has_blocks}\nThreads:\t{threads}");
     status_of_signals(text, process, thread.cloned().or_else(|| process.first_thread()).as_ref());
-    line!(text, "NoNewPrivs:\t{}\nSeccomp:\t0\nSeccomp_filters:\t0", u32::from(wishes.gains_nothing));
+    line!(text, "NoNewPrivs:\t0\nSeccomp:\t0\nSeccomp_filters:\t0");
     let cpus = walkers::running();
     line!(text, "Cpus_allowed:\t{cpus:x}\nCpus_allowed_list:\t0-{}", u64::from(cpus).ilog2());
     line!(text, "Mems_allowed:\t0001\nMems_allowed_list:\t0");
@@ -278,7 +261,6 @@ fn status_of_signals(text: &mut Text, process: &Process, thread: Option<&Arc<Thr
     ];
     rows.iter().for_each(|(name, set)| line!(text, "{name}:\t{set:016x}"));
     const ALL: u64 = ALL_CAPABILITIES;
-    let bound = process.wishes.with(|wishes| wishes.capabilities);
-    let rows = [("CapInh", 0), ("CapPrm", ALL), ("CapEff", ALL), ("CapBnd", bound), ("CapAmb", 0)];
+    let rows = [("CapInh", 0), ("CapPrm", ALL), ("CapEff", ALL), ("CapBnd", ALL), ("CapAmb", 0)];
     rows.iter().for_each(|(name, set)| line!(text, "{name}:\t{set:016x}"));
 }

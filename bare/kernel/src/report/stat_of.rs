@@ -26,9 +26,6 @@ pub(super) fn write(text: &mut Text, process: &Arc<Process>, thread: Option<&Arc
     let state = state(process, thread);
     let first = process.first_thread();
     let shown = thread.or(first.as_ref());
-    let schedule = shown.map(|thread| thread.task().schedule.with(|schedule| *schedule)).unwrap_or_default();
-    let priority =
-        if schedule.priority > 0 { -1 - i64::from(schedule.priority) } else { 20 + i64::from(schedule.nice) };
     let limit = process.limits.with(|limits| limits.0[RESIDENT][0]);
     let (stack, places) = process.image.with(|image| (image.stack, image.places));
     let heap = process.try_space().map_or(0, |space| space.heap().start);
@@ -39,15 +36,14 @@ pub(super) fn write(text: &mut Text, process: &Arc<Process>, thread: Option<&Arc
         let _ = write!(text, "{number} ({name}) {state} {parent} {group} {session} 0 -1 {FLAGS} ");
     });
     let _ = write!(text, "{} {} 0 0 {} 0 ", spent.faults, by_children.faults, hundredths(spent.ticks));
-    let _ = write!(text, "{} 0 {priority} {} {} 0 ", hundredths(by_children.ticks), schedule.nice, threads);
+    let _ = write!(text, "{} 0 20 0 {threads} 0 ", hundredths(by_children.ticks));
     let (bytes, resident) = (usage.mapped << page_size().shift(), usage.anonymous + usage.file);
     let _ = write!(text, "{} {bytes} {resident} {limit} ", hundredths(process.begun));
     let [code, data] = [places.code, places.data].map(|range| range.map(|place| place * is_there));
     let _ = write!(text, "{} {} {} 0 0 ", code[0], code[1], stack * is_there);
     signals(text, process, shown);
     let waits = u32::from(state == 'S');
-    let class = schedule.class & 0xff;
-    let _ = write!(text, "{waits} 0 0 17 0 {} {class} 0 0 0 {} {} {heap} ", schedule.priority, data[0], data[1]);
+    let _ = write!(text, "{waits} 0 0 17 0 0 0 0 0 0 {} {} {heap} ", data[0], data[1]);
     let [arguments, environment] =
         [places.arguments, places.environment].map(|range| range.map(|place| place * is_there));
     let status = process.life.with(|life| life.status.filter(|_| life.is_over)).unwrap_or(0);

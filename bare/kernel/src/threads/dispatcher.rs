@@ -18,7 +18,7 @@ const SLOTS: usize = 8;
 /// Milliseconds from one round of healing to the next, whichever CPU idles then, and however often.
 const ROUND: u64 = 20;
 /// Milliseconds that a thread runs while another waits.
-pub(crate) const SLICE: u64 = 10;
+const SLICE: u64 = 10;
 
 struct Places([UnsafeCell<u64>; per_cpu::MAX_CPUS]);
 

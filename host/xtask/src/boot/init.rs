@@ -25,7 +25,7 @@ const OWN: [&str; 23] = [
     "intervals",
     "killing",
     "leaving",
-    "locking",
+    "threads",
     "modelled",
     "modules",
     "parts",

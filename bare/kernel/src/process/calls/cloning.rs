@@ -123,8 +123,6 @@ fn begin_child(call: &mut Call, wanted: &Wanted) -> Answer {
     let process = if is_thread { parent.clone() } else { child(call, number, flags, end_signal)? };
     let task = Task::new(&process, call.thread.task().mask());
     task.fault.set(call.thread.task().fault.get());
-    let schedule = call.thread.task().schedule.with(|schedule| *schedule);
-    task.schedule.with(|new| *new = schedule.inherited());
     if is_thread {
         let own = parent.with_name(Some(call.thread), try_text)?;
         task.name.with(|name| *name = own);

@@ -23,7 +23,6 @@ pub(super) const CALLS: &[Row] = calls![
     (24, "dup3", dup3),
     (25, "fcntl", fcntl),
     (29, "ioctl", ioctl),
-    (32, "flock", super::locks::flock),
     (46, "ftruncate", ftruncate),
     (47, "fallocate", fallocate),
     (56, "openat", openat),
@@ -264,7 +263,7 @@ fn fcntl(call: &mut Call, number: i32, command: u32, argument: u64) -> Answer {
             file.set_flags(SETTABLE, argument as u32);
             Ok(0)
         }
-        5..=7 | 36..=38 => super::locks::of_ranges(call, &file, (number, command), argument),
+        5 | 6 => super::locks::of_ranges(call, &file, (number, command), argument),
         // F_GETOWN: nobody is told of what comes.
         9 => Ok(0),
         // F_SETPIPE_SZ, F_GETPIPE_SZ

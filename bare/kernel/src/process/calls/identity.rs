@@ -7,7 +7,6 @@ use super::call::{Call, Row};
 use crate::clock::{self, SECOND};
 use crate::facts::page_size;
 use crate::files::device::fill_randomly;
-use crate::locks::{Lock, order};
 use crate::memory::{frames, pages};
 use crate::process::errno::*;
 use crate::process::spent::Spent;
@@ -16,12 +15,7 @@ use crate::process::{copies, resources};
 
 pub(super) const CALLS: &[Row] = calls![
     (92, "personality", personality),
-    (116, "syslog", syslog),
     (160, "uname", uname),
-    (161, "sethostname", set_name),
-    (162, "setdomainname", set_name),
-    (163, "getrlimit", getrlimit),
-    (164, "setrlimit", setrlimit),
     (165, "getrusage", getrusage),
     (166, "umask", umask),
     (167, "prctl", super::prctl::prctl),
@@ -46,52 +40,15 @@ fn getcpu(_: &mut Call, cpu: u64, node: u64) -> Answer {
 
 /// Bytes of a name of the machine, the last of which is zero.
 const NAME_BYTES: usize = 65;
-/// What nobody has set.
-const UNNAMED: [u8; NAME_BYTES] = {
-    let (mut name, text, mut at) = ([0; NAME_BYTES], b"(none)", 0);
-    while at < text.len() {
-        name[at] = text[at];
-        at += 1;
-    }
-    name
-};
-
-/// The machine's names.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Name {
-    Host,
-    Domain,
-}
-
-static NAMES: Lock<[[u8; NAME_BYTES]; 2]> = Lock::new(order::NAMES, [UNNAMED; 2]);
-
-/// One of its names, which a zero ends.
-pub(crate) fn name(which: Name) -> [u8; NAME_BYTES] {
-    NAMES.with(|names| names[which as usize])
-}
 
 fn uname(_: &mut Call, to: u64) -> Answer {
-    let [host, domain] = NAMES.with(|names| *names);
-    // A version that programs know: what is here follows it.
-    let parts = ["Linux", "", "6.1.0", concat!("Vellum ", env!("CARGO_PKG_VERSION")), "aarch64", ""];
+    // Nobody has named host and domain. A version that programs know: what is here follows it.
+    let parts = ["Linux", "(none)", "6.1.0", concat!("Vellum ", env!("CARGO_PKG_VERSION")), "aarch64", "(none)"];
     let mut bytes = [0; 6 * NAME_BYTES];
     for (place, part) in bytes.chunks_exact_mut(NAME_BYTES).zip(parts) {
         place[..part.len()].copy_from_slice(part.as_bytes());
     }
-    bytes[NAME_BYTES..2 * NAME_BYTES].copy_from_slice(&host);
-    bytes[5 * NAME_BYTES..].copy_from_slice(&domain);
     copies::write(to, &bytes).map(|()| 0)
-}
-
-/// `sethostname` and `setdomainname`.
-fn set_name(call: &mut Call, from: u64, bytes: i32) -> Answer {
-    call.check_root()?;
-    let which = if call.frame.registers[8] == 161 { Name::Host } else { Name::Domain };
-    let bytes = usize::try_from(bytes).ok().filter(|bytes| *bytes < NAME_BYTES).ok_or(EINVAL)?;
-    let mut name = [0; NAME_BYTES];
-    copies::read(&mut name[..bytes], from)?;
-    NAMES.with(|names| names[which as usize] = name);
-    Ok(0)
 }
 
 /// What it was before; nothing here follows it.
@@ -102,27 +59,6 @@ fn personality(call: &mut Call, new: u32) -> Answer {
         wishes.personality = if new == ASKS { before } else { new };
         before.into()
     }))
-}
-
-/// The kernel's words, of which it keeps none: root's, as `dmesg_restrict` has it.
-fn syslog(call: &mut Call, what: i32, to: u64, bytes: i32) -> Answer {
-    /// SYSLOG_ACTION_READ to READ_CLEAR, and CONSOLE_LEVEL.
-    const READS: core::ops::RangeInclusive<i32> = 2..=4;
-    const SETS_LEVEL: i32 = 8;
-    const BUFFER_BYTES: u64 = 1 << 17;
-    call.check_root()?;
-    match what {
-        what if READS.contains(&what) => {
-            if to == 0 || bytes < 0 {
-                return Err(EINVAL);
-            }
-            copies::check(to, bytes as u32 as usize).map(|()| 0)
-        }
-        SETS_LEVEL if !(1..=8).contains(&(bytes)) => Err(EINVAL),
-        10 => Ok(BUFFER_BYTES),
-        0..=9 => Ok(0),
-        _ => Err(EINVAL),
-    }
 }
 
 fn umask(call: &mut Call, mask: u32) -> Answer {
@@ -153,15 +89,6 @@ fn set_limit(call: &Call, process: &Process, resource: u32, [soft, hard]: [u64; 
     }
     process.limit_memory();
     Ok(())
-}
-
-fn getrlimit(call: &mut Call, resource: u32, to: u64) -> Answer {
-    copies::write_words(to, &limit(call.process(), resource)?).map(|()| 0)
-}
-
-fn setrlimit(call: &mut Call, resource: u32, from: u64) -> Answer {
-    limit(call.process(), resource)?;
-    set_limit(call, call.process(), resource, copies::read_words(from)?).map(|()| 0)
 }
 
 fn prlimit64(call: &mut Call, number: i32, resource: u32, new: u64, old: u64) -> Answer {

@@ -178,7 +178,7 @@ pub(super) fn write_at(call: &Call, file: &File, from: u64, bytes: u64, offset: 
             }
             Ok(done)
         }
-        Body::Regular(content) => regular::write(call, file, content, &[[from, asked]], (offset, false)),
+        Body::Regular(content) => regular::write(call, file, content, &[[from, asked]], offset),
         Body::Made(made) if made.is_memory() => positioned(file, offset, |at| {
             let mut part = [0; PART];
             let part = &mut part[..bytes.min(PART as u64) as usize];
@@ -221,7 +221,7 @@ fn write(call: &mut Call, number: i32, from: u64, bytes: u64) -> Answer {
     as_far_as_goes(&file, from, bytes, |bytes| write_at(call, &file, from, bytes, None))
 }
 
-pub(super) fn offset(value: u64) -> Result<Option<u64>, Errno> {
+fn offset(value: u64) -> Result<Option<u64>, Errno> {
     if value > i64::MAX as u64 { Err(EINVAL) } else { Ok(Some(value)) }
 }
 

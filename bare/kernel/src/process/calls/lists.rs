@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::amounts::MOST_BYTES;
 use super::call::{Call, Row};
-use super::input::{file, offset, read_at, used, write_at};
+use super::input::{file, read_at, used, write_at};
 use super::piping::How;
 use super::{piping, regular};
 use crate::fallible::List;
@@ -14,15 +14,7 @@ use crate::files::pipe;
 use crate::process::copies;
 use crate::process::errno::*;
 
-pub(super) const CALLS: &[Row] = calls![
-    (65, "readv", readv),
-    (66, "writev", writev),
-    (69, "preadv", preadv),
-    (70, "pwritev", pwritev),
-    (75, "vmsplice", vmsplice),
-    (286, "preadv2", preadv2),
-    (287, "pwritev2", pwritev2),
-];
+pub(super) const CALLS: &[Row] = calls![(65, "readv", readv), (66, "writev", writev), (75, "vmsplice", vmsplice),];
 
 /// Buffers of one call.
 const MOST_BUFFERS: u32 = 1024;
@@ -80,16 +72,11 @@ fn readv(call: &mut Call, number: i32, list: u64, count: u32) -> Answer {
 }
 
 fn writev(call: &mut Call, number: i32, list: u64, count: u32) -> Answer {
-    write_list(call, number, (list, count), None, false)
-}
-
-/// Writes a list at an offset, or where the file stands, or with `appends` at the end of a regular one.
-fn write_list(call: &Call, number: i32, list: Place, offset: Option<u64>, appends: bool) -> Answer {
-    let file = file(call, number)?;
+    let (file, list) = (file(call, number)?, (list, count));
     if let (Body::Regular(content), true) = (&file.inode.body, file.can_write()) {
-        return regular::write(call, &file, content, &buffers(list)?, (offset, appends));
+        return regular::write(call, &file, content, &buffers(list)?, None);
     }
-    if let (Body::Pipe(pipe), true, None) = (&file.inode.body, file.can_write(), offset) {
+    if let (Body::Pipe(pipe), true) = (&file.inode.body, file.can_write()) {
         let all = buffers(list)?;
         let bytes = all.iter().fold(0u64, |sum, [_, bytes]| sum.saturating_add(*bytes));
         // As one, as others see it.
@@ -106,41 +93,7 @@ fn write_list(call: &Call, number: i32, list: Place, offset: Option<u64>, append
             return piping::write(call, &file, pipe, bytes, piping::WHOLE, fill);
         }
     }
-    for_each_buffer(list, |address, bytes, done| write_at(call, &file, address, bytes, offset.map(|at| at + done)))
-}
-
-fn preadv(call: &mut Call, number: i32, list: u64, count: u32, at: u64) -> Answer {
-    let at = offset(at)?.unwrap_or(0);
-    let file = file(call, number)?;
-    if let (Body::Regular(content), true) = (&file.inode.body, file.can_read()) {
-        return regular::read(&file, content, &buffers((list, count))?, Some(at));
-    }
-    for_each_buffer((list, count), |address, bytes, done| read_at(&file, address, bytes, Some(at + done), true))
-}
-
-fn pwritev(call: &mut Call, number: i32, list: u64, count: u32, at: u64) -> Answer {
-    write_list(call, number, (list, count), offset(at)?, false)
-}
-
-/// Flags of `preadv2` and `pwritev2` that ask for nothing that is not so: RWF_HIPRI, DSYNC, SYNC; and RWF_APPEND.
-const AS_EVER: u32 = 7;
-const APPEND: u32 = 0x10;
-/// Where the file stands.
-const HERE: u64 = u64::MAX;
-
-fn preadv2(call: &mut Call, number: i32, list: u64, count: u32, at: u64, _: u64, flags: u32) -> Answer {
-    if flags & !AS_EVER != 0 {
-        return Err(EOPNOTSUPP);
-    }
-    if at == HERE { readv(call, number, list, count) } else { preadv(call, number, list, count, at) }
-}
-
-fn pwritev2(call: &mut Call, number: i32, list: u64, count: u32, at: u64, _: u64, flags: u32) -> Answer {
-    if flags & !(AS_EVER | APPEND) != 0 {
-        return Err(EOPNOTSUPP);
-    }
-    let offset = if at == HERE { None } else { offset(at)? };
-    write_list(call, number, (list, count), offset, flags & APPEND != 0)
+    for_each_buffer(list, |address, bytes, _| write_at(call, &file, address, bytes, None))
 }
 
 /// Between a pipe and memory. What goes in is copied: what a program writes over it afterwards does not show.

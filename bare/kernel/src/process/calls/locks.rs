@@ -4,9 +4,8 @@ use crate::fallible::Arc;
 use core::ops::RangeInclusive;
 
 use super::call::Call;
-use super::input::used;
 use crate::files::descriptors::Descriptor;
-use crate::files::locks::{self, Held, Kind, LAST, Owner};
+use crate::files::locks::{self, Held, LAST};
 use crate::files::open::File;
 use crate::process::copies;
 use crate::process::errno::*;
@@ -16,17 +15,16 @@ const SHARED: u16 = 0;
 const EXCLUSIVE: u16 = 1;
 const NONE: u16 = 2;
 
-/// `struct flock` of arm64.
+/// `struct flock` of arm64, but for the process at its end.
 struct Wanted {
     kind: u16,
     start: i64,
     bytes: i64,
-    process: i32,
 }
 
 impl Wanted {
     fn read(from: u64, file: &File) -> Result<Self, Errno> {
-        let [kinds, start, bytes, process] = copies::read_words(from)?;
+        let [kinds, start, bytes] = copies::read_words(from)?;
         let origin = match kinds >> 16 & 0xffff {
             0 => 0,
             1 => file.position.get(),
@@ -34,7 +32,7 @@ impl Wanted {
             _ => return Err(EINVAL),
         };
         let start = (origin as i64).checked_add(start as i64).ok_or(EOVERFLOW)?;
-        Ok(Self { kind: kinds as u16, start, bytes: bytes as i64, process: process as i32 })
+        Ok(Self { kind: kinds as u16, start, bytes: bytes as i64 })
     }
 
     /// A length below 0 is of what lies before, 0 of all that follows.
@@ -49,22 +47,18 @@ impl Wanted {
     }
 }
 
-/// F_GETLK, F_SETLK, F_SETLKW, and their kin of open files.
+/// F_GETLK and F_SETLK.
 pub(super) fn of_ranges(call: &Call, file: &Arc<File>, (number, command): (i32, u32), address: u64) -> Answer {
     const GET: u32 = 5;
-    const WAIT: u32 = 7;
-    const OF_FILES: u32 = 36;
-    let is_of_file = command >= OF_FILES;
-    let command = if is_of_file { command - OF_FILES + GET } else { command };
     let wanted = Wanted::read(address, file)?;
-    if wanted.kind > NONE || command == GET && wanted.kind == NONE || is_of_file && wanted.process != 0 {
+    if wanted.kind > NONE || command == GET && wanted.kind == NONE {
         return Err(EINVAL);
     }
-    let owner = if is_of_file { Owner::file(&**file) } else { call.process().files.owner() };
+    let owner = call.process().files.owner();
     let is_exclusive = wanted.kind == EXCLUSIVE;
     let held = Held { owner, process: call.process().number, range: wanted.range()?, is_exclusive };
     if command == GET {
-        return tell(address, locks::find(&file.inode, Kind::Ranges, &held));
+        return tell(address, locks::find(&file.inode, &held));
     }
     let may = match wanted.kind {
         SHARED => file.can_read(),
@@ -77,16 +71,16 @@ pub(super) fn of_ranges(call: &Call, file: &Arc<File>, (number, command): (i32, 
     if wanted.kind == NONE {
         return locks::release(&file.inode, owner, held.range).map(|()| 0);
     }
-    if !locks::take(&file.inode, Kind::Ranges, &held, command == WAIT)? {
+    if !locks::take(&file.inode, &held)? {
         return Err(EAGAIN);
     }
     let is_same = |found: &Descriptor| Arc::ptr_eq(&found.file, file);
-    if is_of_file || call.process().files.with(|files| files.get(number).is_ok_and(is_same)) {
+    if call.process().files.with(|files| files.get(number).is_ok_and(is_same)) {
         return Ok(0);
     }
     // Another thread closed it meanwhile, and nobody would give this lock up any more.
     if locks::release(&file.inode, owner, held.range).is_err() {
-        locks::forget(&file.inode, Kind::Ranges, owner);
+        locks::forget(&file.inode, owner);
     }
     Err(EBADF)
 }
@@ -97,26 +91,6 @@ fn tell(address: u64, found: Option<Held>) -> Answer {
     let (start, last) = (*held.range.start(), *held.range.end());
     let kind = u64::from(if held.is_exclusive { EXCLUSIVE } else { SHARED });
     let bytes = if last == LAST { 0 } else { last - start + 1 };
-    // Of an open file's no process has it.
-    let process = if matches!(held.owner, Owner::File(_)) { -1 } else { held.process };
     copies::write_words(address, &[kind, start, bytes])?;
-    copies::write_half(address + 24, process as u32).map(|()| 0)
-}
-
-/// `flock`: of a whole file, for whoever shares the open file.
-pub(super) fn flock(call: &mut Call, number: i32, how: u32) -> Answer {
-    const NONBLOCKING: u32 = 4;
-    let is_exclusive = match how & !NONBLOCKING {
-        1 => false,
-        2 => true,
-        8 => {
-            let file = used(call, number)?;
-            locks::forget(&file.inode, Kind::Whole, Owner::file(&*file));
-            return Ok(0);
-        }
-        _ => return Err(EINVAL),
-    };
-    let (file, process) = (used(call, number)?, call.process().number);
-    let held = Held { owner: Owner::file(&*file), process, range: 0..=LAST, is_exclusive };
-    if locks::take(&file.inode, Kind::Whole, &held, how & NONBLOCKING == 0)? { Ok(0) } else { Err(EAGAIN) }
+    copies::write_half(address + 24, held.process as u32).map(|()| 0)
 }

@@ -1,4 +1,4 @@
-//! Bytes that go from file to file, and not through a program: `sendfile`, `copy_file_range`, `splice`, `tee`.
+//! Bytes that go from file to file, and not through a program: `sendfile`, `splice`, `tee`.
 
 use crate::fallible::Arc;
 
@@ -15,12 +15,7 @@ use crate::process::copies;
 use crate::process::errno::*;
 use crate::threads::dispatcher;
 
-pub(super) const CALLS: &[Row] = calls![
-    (71, "sendfile", sendfile),
-    (76, "splice", splice),
-    (77, "tee", tee),
-    (285, "copy_file_range", copy_file_range)
-];
+pub(super) const CALLS: &[Row] = calls![(71, "sendfile", sendfile), (76, "splice", splice), (77, "tee", tee)];
 
 /// Flags of `splice` and `tee`: SPLICE_F_MOVE, NONBLOCK, MORE, GIFT.
 const KNOWN: u32 = 0xf;
@@ -42,20 +37,11 @@ struct At {
 
 impl At {
     fn read(file: &File, kept: u64) -> Result<Self, Errno> {
-        Self::read_any(file, kept)?.check()
-    }
-
-    /// One that may be negative.
-    fn read_any(file: &File, kept: u64) -> Result<Self, Errno> {
         let offset = match kept {
             0 => file.position.get(),
             kept => copies::read_words::<1>(kept)?[0],
         };
-        Ok(Self { kept, offset })
-    }
-
-    fn check(self) -> Result<Self, Errno> {
-        if self.offset > i64::MAX as u64 { Err(EINVAL) } else { Ok(self) }
+        if offset > i64::MAX as u64 { Err(EINVAL) } else { Ok(Self { kept, offset }) }
     }
 
     /// Goes on by what was done.
@@ -157,46 +143,6 @@ fn sendfile(call: &mut Call, to: i32, from: i32, kept: u64, bytes: u64) -> Answe
     if !matches!(to.inode.body, Body::Pipe(_)) {
         place.go_on(&to, done)?;
     }
-    Ok(done)
-}
-
-fn copy_file_range(
-    call: &mut Call,
-    from: i32,
-    kept_from: u64,
-    to: i32,
-    kept_to: u64,
-    bytes: u64,
-    flags: u32,
-) -> Answer {
-    let (from, to) = (file(call, from)?, file(call, to)?);
-    let (at, place) = (At::read_any(&from, kept_from)?, At::read_any(&to, kept_to)?);
-    if flags != 0 {
-        return Err(EINVAL);
-    }
-    if from.inode.is_folder() || to.inode.is_folder() {
-        return Err(EISDIR);
-    }
-    let (Body::Regular(content), Body::Regular(_)) = (&from.inode.body, &to.inode.body) else { return Err(EINVAL) };
-    if !from.can_read() || !to.can_write() || to.flags() & O_APPEND != 0 {
-        return Err(EBADF);
-    }
-    at.offset.checked_add(bytes).zip(place.offset.checked_add(bytes)).ok_or(EOVERFLOW)?;
-    let (at, place) = (at.check()?, place.check()?);
-    if place.offset == i64::MAX as u64 {
-        return Err(EFBIG);
-    }
-    let bytes = bytes.min(content.bytes().saturating_sub(at.offset)).min(i64::MAX as u64 - place.offset);
-    let is_one = Arc::ptr_eq(&from.inode, &to.inode);
-    if is_one && at.offset < place.offset + bytes && place.offset < at.offset + bytes {
-        return Err(EINVAL);
-    }
-    let done = in_parts(bytes.min(MOST_BYTES), |done, part| {
-        let count = fetch(&from, at.offset + done, part)?;
-        store(call, &to, place.offset + done, &part[..count])
-    })?;
-    at.go_on(&from, done)?;
-    place.go_on(&to, done)?;
     Ok(done)
 }
 

@@ -9,14 +9,11 @@ use crate::memory::failing;
 use crate::process::copies;
 use crate::process::errno::*;
 use crate::process::signals::SIGNALS;
-use crate::process::wishes::{SLACK, USUAL, Wishes};
+use crate::process::wishes::Wishes;
 
 /// The longest name of a thread.
 const NAME_BYTES: usize = 15;
 const LAST_CAPABILITY: u64 = 40;
-/// What nobody can change: PR_GET_TIMING, PR_SET_TIMING, PR_GET_SECCOMP, and those of events.
-const FIXED: [(u32, u64); 5] = [(13, 0), (14, 0), (21, 0), (31, 0), (32, 0)];
-
 /// Whether a program may ask for vectors of so many bytes: flags of inheritance beside, which change nothing here.
 fn is_vector(argument: u64) -> bool {
     const FLAGS: u64 = 3 << 17;
@@ -31,6 +28,7 @@ pub(super) fn prctl(call: &mut Call, what: u32, argument: u64, second: u64, thir
     const SET_DUMPABLE: u32 = 4;
     const SET_NAME: u32 = 15;
     const GET_NAME: u32 = 16;
+    const READ_CAPABILITY: u32 = 23;
     const SET_CHILD_SUBREAPER: u32 = 36;
     const GET_CHILD_SUBREAPER: u32 = 37;
     const GET_CLEARED_ADDRESS: u32 = 40;
@@ -41,10 +39,6 @@ pub(super) fn prctl(call: &mut Call, what: u32, argument: u64, second: u64, thir
     /// Bytes of a vector, whatever is asked for.
     const VECTOR: u64 = 16;
     let process = call.process();
-    if let Some((_, answer)) = FIXED.iter().find(|(one, _)| *one == what) {
-        // None can be asked for but what there is.
-        return if what == 14 && argument != 0 { Err(EINVAL) } else { Ok(*answer) };
-    }
     match what {
         SET_CHILD_SUBREAPER => {
             process.is_reaper.store(argument != 0, Ordering::Relaxed);
@@ -80,70 +74,20 @@ pub(super) fn prctl(call: &mut Call, what: u32, argument: u64, second: u64, thir
             process.dumpable.store(argument as u32, Ordering::Relaxed);
             Ok(0)
         }
-        _ => {
-            if matches!(what, DROP_CAPABILITY | SET_SECURE) {
-                call.check_root()?;
-            }
-            process.wishes.with(|wishes| wish(wishes, what, [argument, second, third, fourth]))
-        }
+        // PR_CAPBSET_READ: nobody has fewer than all.
+        READ_CAPABILITY if argument <= LAST_CAPABILITY => Ok(1),
+        _ if [second, third, fourth] == [0; 3] => process.wishes.with(|wishes| wish(wishes, what, argument)),
+        _ => Err(EINVAL),
     }
 }
 
-const DROP_CAPABILITY: u32 = 24;
-const SET_SECURE: u32 = 28;
-
-/// What is kept for who asks.
-fn wish(wishes: &mut Wishes, what: u32, arguments: [u64; 4]) -> Answer {
-    const GET_KEEPS: u32 = 7;
-    const SET_KEEPS: u32 = 8;
-    const GET_SECURE: u32 = 27;
-    /// SECBIT_KEEP_CAPS, which is the same wish.
-    const KEEPS: u64 = 1 << 4;
-    const READ_CAPABILITY: u32 = 23;
-    const SET_SLACK: u32 = 29;
-    const GET_SLACK: u32 = 30;
-    const SET_WHEN_MEMORY_FAILS: u32 = 33;
-    const GET_WHEN_MEMORY_FAILS: u32 = 34;
-    const SET_GAINS_NOTHING: u32 = 38;
-    const GET_GAINS_NOTHING: u32 = 39;
-    const SET_WITHOUT_BLOCKS: u32 = 41;
-    const GET_WITHOUT_BLOCKS: u32 = 42;
-    const AMBIENT: u32 = 47;
-    const SET_TAGS: u32 = 55;
-    const GET_TAGS: u32 = 56;
-    const SET_FLUSHES: u32 = 57;
-    const GET_FLUSHES: u32 = 58;
-    let [argument, others @ ..] = arguments;
-    let is_alone = others == [0; 3];
-    match what {
-        GET_KEEPS => return Ok(wishes.keeps_capabilities.into()),
-        SET_KEEPS if argument < 2 => wishes.keeps_capabilities = argument == 1,
-        GET_SECURE => return Ok(u64::from(wishes.keeps_capabilities) * KEEPS),
-        SET_SECURE if argument & !KEEPS == 0 => wishes.keeps_capabilities = argument == KEEPS,
-        READ_CAPABILITY if argument <= LAST_CAPABILITY => return Ok(wishes.capabilities >> argument & 1),
-        DROP_CAPABILITY if argument <= LAST_CAPABILITY => wishes.capabilities &= !(1 << argument),
-        SET_SLACK => wishes.slack = if argument == 0 { SLACK } else { argument },
-        GET_SLACK => return Ok(wishes.slack),
-        SET_WHEN_MEMORY_FAILS if argument == 0 && is_alone => wishes.when_memory_fails = USUAL,
-        SET_WHEN_MEMORY_FAILS if argument == 1 && others[0] <= USUAL.into() && others[1..] == [0; 2] => {
-            wishes.when_memory_fails = others[0] as u32;
-        }
-        GET_WHEN_MEMORY_FAILS if argument == 0 && is_alone => return Ok(wishes.when_memory_fails.into()),
-        SET_GAINS_NOTHING if argument == 1 && is_alone => wishes.gains_nothing = true,
-        GET_GAINS_NOTHING if argument == 0 && is_alone => return Ok(wishes.gains_nothing.into()),
-        SET_WITHOUT_BLOCKS if is_alone => wishes.is_without_blocks = argument != 0,
-        GET_WITHOUT_BLOCKS if argument == 0 && is_alone => return Ok(wishes.is_without_blocks.into()),
-        // Nothing is inherited, so that nothing can be raised: PR_CAP_AMBIENT_IS_SET, RAISE, LOWER, CLEAR_ALL.
-        AMBIENT if argument == 4 && is_alone => {}
-        AMBIENT if others[0] <= LAST_CAPABILITY && others[1..] == [0; 2] => match argument {
-            1 | 3 => {}
-            2 => return Err(EPERM),
-            _ => return Err(EINVAL),
-        },
-        SET_TAGS if argument < 2 && is_alone => wishes.has_tags = argument == 1,
-        GET_TAGS if argument == 0 && is_alone => return Ok(wishes.has_tags.into()),
-        SET_FLUSHES if argument < 2 && is_alone => wishes.flushes = argument == 1,
-        GET_FLUSHES if argument == 0 && is_alone => return Ok(wishes.flushes.into()),
+/// What is kept: PR_SET_THP_DISABLE, of which nothing follows, and PR_SET_TAGGED_ADDR_CTRL.
+fn wish(wishes: &mut Wishes, what: u32, argument: u64) -> Answer {
+    match (what, argument) {
+        (41, _) => wishes.is_without_blocks = argument != 0,
+        (42, 0) => return Ok(wishes.is_without_blocks.into()),
+        (55, 0 | 1) => wishes.has_tags = argument == 1,
+        (56, 0) => return Ok(wishes.has_tags.into()),
         _ => return Err(EINVAL),
     }
     Ok(0)

@@ -80,20 +80,14 @@ fn read_part(content: &Content, at: u64, [to, bytes]: Buffer) -> Answer {
     if place > to { Ok(place - to) } else { read }
 }
 
-/// Writes at `offset`, or where the file stands, or at its end if that is wanted or the file was opened so.
-pub(super) fn write(
-    call: &Call,
-    file: &File,
-    content: &Content,
-    buffers: &[Buffer],
-    (offset, appends): (Option<u64>, bool),
-) -> Answer {
+/// Writes at `offset`, or where the file stands, or at its end if the file was opened so.
+pub(super) fn write(call: &Call, file: &File, content: &Content, buffers: &[Buffer], offset: Option<u64>) -> Answer {
     let asked = sum(buffers);
     let all = asked.min(MOST_BYTES);
     positioned(file, offset, |at| {
         check_position(at, asked)?;
         content.alone(|| {
-            let start = if appends || file.flags() & O_APPEND != 0 { content.bytes() } else { at };
+            let start = if file.flags() & O_APPEND != 0 { content.bytes() } else { at };
             content.check_seals(start.saturating_add(all), true)?;
             let limit = check_file_limit(call, start.saturating_add(u64::from(all > 0)))?;
             let done = for_each(buffers, all.min(limit.saturating_sub(start)), |[from, bytes], done| {

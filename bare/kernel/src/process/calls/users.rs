@@ -6,22 +6,17 @@ use alloc::vec::Vec;
 use super::call::{Call, Row};
 use crate::process::copies;
 use crate::process::errno::*;
-use crate::process::users::{Ids, KEEP};
-use crate::process::wishes::ALL_CAPABILITIES;
+use crate::process::users::{ALL_CAPABILITIES, Ids, KEEP};
 
 pub(super) const CALLS: &[Row] = calls![
     (90, "capget", capget),
     (91, "capset", capset),
-    (143, "setregid", set_two),
     (144, "setgid", set_one),
-    (145, "setreuid", set_two),
     (146, "setuid", set_one),
     (147, "setresuid", set_three),
     (148, "getresuid", get_three),
     (149, "setresgid", set_three),
     (150, "getresgid", get_three),
-    (151, "setfsuid", set_of_files),
-    (152, "setfsgid", set_of_files),
     (158, "getgroups", getgroups),
     (159, "setgroups", setgroups),
     (174, "getuid", getuid),
@@ -68,16 +63,8 @@ fn set_one(call: &mut Call, id: u32) -> Answer {
     change(call, &[144], |ids, is_root| ids.set(id, is_root)).map(|()| 0)
 }
 
-fn set_two(call: &mut Call, real: u32, effective: u32) -> Answer {
-    change(call, &[143], |ids, is_root| ids.set_two([real, effective], is_root)).map(|()| 0)
-}
-
 fn set_three(call: &mut Call, real: u32, effective: u32, saved: u32) -> Answer {
     change(call, &[149], |ids, is_root| ids.set_three([real, effective, saved], is_root)).map(|()| 0)
-}
-
-fn set_of_files(call: &mut Call, id: u32) -> Answer {
-    Ok(change(call, &[152], |ids, is_root| ids.set_of_files(id, is_root)).into())
 }
 
 fn get_three(call: &mut Call, real: u64, effective: u64, saved: u64) -> Answer {
