@@ -5,13 +5,13 @@
 //! engine/*/api.txt, the record ────────────────────┴▶ came, gone: an item that is gone breaks those who use it
 //! ```
 
-use std::{ffi::OsString, fmt, fs, path::Path};
+use std::{fmt, fs, path::Path};
 
 use cargo_metadata::{Package, semver::Version};
 use clap::Parser;
 
 use crate::{
-    cargo, help,
+    cargo,
     outcome::{Failure, Status},
     terminal,
 };
@@ -19,10 +19,18 @@ use crate::{
 /// The crates that others build on.
 pub(crate) const PUBLISHED: [&str; 4] = ["vellum-vmsa", "vellum-pagetable", "vellum-linearmap", "vellum-userspace"];
 
-/// The options of `cargo xtask api`.
+/// The public items of the published crates, held against the record
+///
+/// The record is api.txt in the folder of each published crate: a line for each public item, as rustdoc lists them. An item
+/// that a released version had (the changelog has a heading for each) goes with a breaking version alone. `cargo xtask
+/// test` holds all four crates against their record, and packages them as they would be published.
 #[derive(Parser)]
-#[command(no_binary_name = true, disable_version_flag = true)]
-struct Options {
+#[command(
+    no_binary_name = true,
+    after_help = "Exit status: 0 all is as recorded, 1 something differs or does not build, 2 an option is wrong."
+)]
+pub(crate) struct Options {
+    /// Put the present items on record
     #[arg(long)]
     write: bool,
 }
@@ -42,8 +50,7 @@ struct Record {
 }
 
 /// Entry of `cargo xtask api`.
-pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
-    let Some(options) = help::options::<Options>("api", arguments)? else { return Ok(help::show(help::API)) };
+pub(crate) fn main(options: &Options) -> Result<Status, Failure> {
     let mut status = Status::Passed;
     for package in cargo::metadata()?.packages.iter().filter(is_published) {
         let read = read(package)?;

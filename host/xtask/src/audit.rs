@@ -15,7 +15,7 @@ use crate::{
         self, Programs, audit,
         emulator::Emulator,
         guest::{self, Chunk, End, Ended},
-        options::{self, Asked},
+        options,
         transcript::Transcript,
     },
     cargo, dist,
@@ -28,31 +28,52 @@ use crate::{
     terminal,
 };
 
-/// What a person asked for.
+const EXAMPLES: &str = "Examples:
+  cargo xtask audit linux                      today's Linux on two CPUs of QEMU 11: boot, one round of load, power off
+  cargo xtask audit linux --page-size 16k --cpus 4
+  cargo xtask audit linux --rounds 0           boot and power off alone
+  cargo xtask audit linux --machine bare/monitor/machines/all-resize.toml
+                                               above the monitor: its tables and stage 2 are judged too
+  cargo xtask audit linux -- --trace linux.trace
+                                               arguments behind -- go to vellum audit
+  cargo xtask audit linux --cpus 1 --memory 256M --load short -- --forget all --only ptep_clear_flush,tlb_flush
+                                               each TLBI and barrier of these functions forgotten in turn, a run each
+
+The load: programs of ours that map, protect, fork and hold secret pages, pipes of busybox, five modules that come
+and go, and memory that is moved. Names of functions come from the kernel itself, in a first boot.
+`cargo xtask fetch linux --suite trixie-backports` and `cargo xtask fetch qemu 11` get what is needed;
+host/cli/frames says which functions free memory, and which findings are known.
+
+Exit status: 0 clean, or a table was made; 1 a rule is broken or the load failed, 2 an option is wrong,
+3 this host lacks something.";
+
+/// Linux under load, every store to its tables, TLBI and barrier judged by the rules of the simulated machine
 #[derive(Clone, PartialEq, Eq, Debug, Parser)]
-#[command(no_binary_name = true, override_help = help::AUDIT)]
+#[command(no_binary_name = true, after_help = EXAMPLES)]
 pub(crate) struct Options {
     what: What,
-    /// Which Linux: the host's own, or the newest.
+    /// The host's own Linux, or the newest
     #[arg(long, value_name = "WHICH", default_value = "today", value_parser = ["host", "today"])]
     linux: String,
+    /// Page size of the kernel
     #[arg(long, value_name = "SIZE", default_value = "4k", value_parser = ["4k", "16k"])]
     page_size: String,
+    /// Number of CPUs, 1 to 8
     #[arg(long, value_name = "N", default_value = "2", value_parser = value_parser!(u32).range(1..=8))]
     cpus: u32,
-    /// Above the monitor, on this machine.
+    /// Above the monitor, on this machine
     #[arg(long, value_name = "FILE.toml")]
     machine: Option<PathBuf>,
-    /// How often the load is repeated; without it the guest only boots.
+    /// How often the load is repeated; 0: the guest only boots
     #[arg(long, value_name = "N", default_value = "1")]
     rounds: u32,
-    /// How much of the load a round is.
+    /// How much of the load a round is: four programs, two pipes and a module, or all
     #[arg(long, value_name = "LOAD", default_value = "whole", value_parser = ["whole", "short"])]
     load: String,
-    /// The guest's memory: with less of it there is less to map.
+    /// The guest's memory: with less of it there is less to map
     #[arg(long, value_name = "SIZE", default_value = "1G")]
     memory: String,
-    /// For `vellum audit`.
+    /// Arguments for vellum audit
     #[arg(last = true)]
     words: Vec<OsString>,
 }
@@ -75,9 +96,8 @@ const EMULATOR: Emulator = Emulator::Version(Version::V11);
 const SILENCE: Duration = Duration::from_secs(3600);
 
 /// Entry of `cargo xtask audit`.
-pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
-    let Some(options) = help::options::<Options>("audit", arguments)? else { return Ok(help::show(help::AUDIT)) };
-    let ended = run(&options, &mut |chunk| match chunk {
+pub(crate) fn main(options: &Options) -> Result<Status, Failure> {
+    let ended = run(options, &mut |chunk| match chunk {
         Chunk::Output(bytes) => terminal::print(String::from_utf8_lossy(bytes)),
         Chunk::Complaint(bytes) => eprint!("{}", String::from_utf8_lossy(bytes)),
     })?;
@@ -93,7 +113,7 @@ pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
 /// The options in these words.
 pub(crate) fn parse(words: &str) -> Result<Options, Failure> {
     let words: Vec<OsString> = words.split(' ').map(OsString::from).collect();
-    help::options("audit", &words)?.ok_or_else(|| Failure::new(Status::Failed, "a test asks for help"))
+    help::read("audit", &words)
 }
 
 /// Audits the guest to its end.
@@ -191,10 +211,7 @@ fn boot(linux: &Linux, initrd: &PathBuf, append: &str, on: &Options) -> Result<B
         }
         None => Programs::default(),
     };
-    match options::parse(&words)? {
-        Asked::Run(options) => boot::command(&options::Options { emulator: EMULATOR, ..*options }, &programs),
-        Asked::Help | Asked::Trees => Err(Failure::new(Status::Failed, "the options of a boot ask for help")),
-    }
+    boot::command(&options::Options { emulator: EMULATOR, ..options::parse(&words)? }, &programs)
 }
 
 #[cfg(test)]

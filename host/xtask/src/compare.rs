@@ -6,15 +6,26 @@ pub(crate) mod programs;
 pub(crate) mod selftests;
 pub(crate) mod watched;
 
-use std::ffi::OsString;
+use clap::Subcommand;
 
 use crate::outcome::{Failure, Status};
 
-/// Entry of `cargo xtask compare`: programs or Linux's selftests on two kernels, or the maps of another kernel.
-pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
-    match arguments.split_first() {
-        Some((what, rest)) if what == "programs" => programs::main(rest),
-        Some((what, rest)) if what == "selftests" => selftests::main(rest),
-        _ => linux::main(arguments),
+/// Another kernel and ours, beside each other
+///
+/// Exit status: 0 counted, or the same; 1 a kernel did not get ready, or a difference; 2 an option is wrong, 3 this host
+/// lacks something.
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    Programs(programs::Options),
+    Selftests(selftests::Options),
+    Linux(linux::Options),
+}
+
+/// Entry of `cargo xtask compare`.
+pub(crate) fn main(command: Command) -> Result<Status, Failure> {
+    match command {
+        Command::Programs(options) => programs::main(&options),
+        Command::Selftests(options) => selftests::main(&options),
+        Command::Linux(options) => linux::main(&options),
     }
 }

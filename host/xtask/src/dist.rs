@@ -4,15 +4,15 @@
 //! Built with Rust's own linker and C runtime for musl: no C compiler is needed, and they run on any distribution.
 
 use std::{
-    ffi::OsString,
     fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
+use clap::Args;
+
 use crate::{
     cargo,
-    help::{self, NoOptions},
     outcome::{Failure, Status},
     terminal,
     toolchain::ensure_target,
@@ -28,9 +28,17 @@ struct Machine {
 const X86: Machine = Machine { name: "x86_64", target: "x86_64-unknown-linux-musl", debian: "amd64" };
 const ARM: Machine = Machine { name: "aarch64", target: "aarch64-unknown-linux-musl", debian: "arm64" };
 
+/// Builds vellum as static programs and as Debian packages, for Linux on x86-64 and arm64
+///
+/// Prints the files made, in target/dist: vellum-x86_64-linux, vellum-aarch64-linux, vellum_VERSION_ARCHITECTURE.deb of
+/// each, and SHA256SUMS. rustup fetches Rust's targets for musl if they are not there. No C compiler is needed. Without
+/// dpkg-deb, no packages are made.
+#[derive(Args)]
+#[command(after_help = "Exit status: 0 built, 1 it does not build, 2 an option is wrong, 3 the target cannot be had.")]
+pub(crate) struct Options {}
+
 /// Entry of `cargo xtask dist`.
-pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
-    let Some(NoOptions {}) = help::options("dist", arguments)? else { return Ok(help::show(help::DIST)) };
+pub(crate) fn main() -> Result<Status, Failure> {
     let folder = target_folder()?.join("dist");
     // What an older version left is not to be among the checksums.
     let _ = fs::remove_dir_all(&folder);

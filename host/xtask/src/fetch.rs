@@ -13,7 +13,6 @@ pub(crate) mod qemu;
 pub(crate) mod selftests;
 
 use std::{
-    ffi::OsString,
     fs,
     path::{Path, PathBuf},
 };
@@ -21,24 +20,43 @@ use std::{
 use clap::{Parser, ValueEnum};
 
 use crate::{
-    cargo, help,
+    cargo,
     outcome::{Failure, Status},
     terminal,
 };
 use linux::Kind;
 use qemu::Version;
 
-/// What a person asked for.
+const EXAMPLES: &str = "Examples:
+  cargo xtask fetch              Debian's kernel and busybox, of the host's own sources; about 75 MB into .fetched/
+  cargo xtask fetch linux --suite trixie-backports
+                                 the newest kernels of a suite, with 4K and with 16K pages, and five modules; about 210 MB
+  cargo xtask fetch qemu         QEMU 11 and 7.2, whichever the host's is not; about 40 MB each
+  cargo xtask fetch qemu 7.2     this one, whatever the host has
+  cargo xtask fetch chromium     a browser for the tests of vellum report, of the host's own sources; about 165 MB
+  cargo xtask fetch selftests    today's Linux's tests of memory management, and a compiler for arm64, on x86-64 alone:
+                                 about 250 MB; built into target/selftests
+
+It needs apt-get, apt-cache and dpkg-deb, but no privilege: lists and packages are kept apart from the host's, and apt
+holds them against the signed hashes. A QEMU comes with all its libraries and their loader. Suites come from
+http://deb.debian.org/debian, or from the mirror that VELLUM_DEBIAN names. `cargo xtask test` uses fetched files, and
+skips its tests, with the reason, where they are missing.
+
+Exit status: 0 fetched, 1 the packages are not as expected, 2 an option is wrong, 3 there is no apt here, or no such
+package.";
+
+/// Fetches files of others, for the tests: arm64 Linux kernels, QEMUs, a browser, selftests
 #[derive(Clone, PartialEq, Eq, Debug, Parser)]
-#[command(no_binary_name = true, override_help = help::FETCH)]
-struct Options {
+#[command(no_binary_name = true, after_help = EXAMPLES)]
+pub(crate) struct Options {
     #[arg(default_value = "linux")]
     what: What,
-    /// Of QEMU; without it those that the host's is not.
+    /// Version of QEMU; without it those that the host's is not
     version: Option<Version>,
+    /// Suite of Debian's that Linux comes from
     #[arg(long, value_name = "NAME", value_parser = suite)]
     suite: Option<String>,
-    /// The newest one, whatever is there.
+    /// The newest one, whatever is there
     #[arg(long)]
     again: bool,
 }
@@ -52,8 +70,7 @@ enum What {
 }
 
 /// Entry of `cargo xtask fetch`.
-pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
-    let Some(options) = help::options::<Options>("fetch", arguments)? else { return Ok(help::show(help::FETCH)) };
+pub(crate) fn main(options: Options) -> Result<Status, Failure> {
     match options {
         Options { what: What::Linux, version: Some(version), .. } => {
             Err(Failure::bad_input(format!("{version} is a version of QEMU's: cargo xtask fetch qemu {version}")))
@@ -157,30 +174,16 @@ fn suite(text: &str) -> Result<String, &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn parsed(words: &[&str]) -> Result<Option<Options>, Failure> {
-        help::options("fetch", &words.iter().map(OsString::from).collect::<Vec<_>>())
-    }
+    use crate::help;
 
     #[test]
-    fn arguments() {
-        let plain = Options { what: What::Linux, version: None, suite: None, again: false };
-        assert_eq!(parsed(&[]), Ok(Some(plain.clone())));
-        let suite = Some("trixie-backports".to_owned());
-        assert_eq!(
-            parsed(&["linux", "--suite", "trixie-backports", "--again"]),
-            Ok(Some(Options { suite, again: true, ..plain.clone() }))
-        );
-        assert_eq!(
-            parsed(&["qemu", "7.2"]),
-            Ok(Some(Options { what: What::Qemu, version: Some(Version::V7), ..plain }))
-        );
-        for bad in [&["bsd"][..], &["qemu", "8"], &["--suite", "../x"], &["--suite", ""], &["linux", "11", "x"]] {
-            assert_eq!(parsed(bad).expect_err("accepted").status, Status::BadInput, "{bad:?}");
-        }
-        for bad in [&["linux", "11"][..], &["qemu", "--suite", "sid"], &["selftests", "11"]] {
-            let words: Vec<OsString> = bad.iter().map(OsString::from).collect();
-            assert_eq!(main(&words).expect_err("accepted").status, Status::BadInput, "{bad:?}");
+    fn arguments_that_make_no_sense_are_refused() {
+        let fetched = |words: &str| {
+            let words: Vec<_> = words.split(' ').map(Into::into).collect();
+            help::read("fetch", &words).and_then(main)
+        };
+        for bad in ["bsd", "qemu 8", "--suite ../x", "--suite ", "linux 11", "qemu --suite sid", "selftests 11"] {
+            assert_eq!(fetched(bad).expect_err("accepted").status, Status::BadInput, "{bad:?}");
         }
     }
 }

@@ -9,10 +9,10 @@ fn xtask(arguments: &[&str]) -> Output {
 #[test]
 fn help_teaches_by_example() {
     for (arguments, example) in [
-        (&["--help"][..], "cargo xtask run --page-size 16k"),
+        (&["--help"][..], "cargo xtask COMMAND --help"),
         (&["run", "--help"], "cargo xtask run -- -M virtualization=on"),
         (&["test", "-h"], "cargo xtask test boot"),
-        (&["tidy", "--help"], "cargo xtask tidy"),
+        (&["compare", "linux", "--help"], "cargo xtask fetch linux"),
     ] {
         let output = xtask(arguments);
         assert_eq!(output.status.code(), Some(0), "{arguments:?}");

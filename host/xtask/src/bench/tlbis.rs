@@ -14,10 +14,7 @@ use clap::Parser;
 
 use crate::{
     bare::Program,
-    boot::{
-        self, Programs, guest,
-        options::{self, Asked},
-    },
+    boot::{self, Programs, guest, options},
     cargo, help,
     outcome::{Failure, Status},
     terminal,
@@ -86,9 +83,7 @@ pub(super) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
 fn said(size: &str, words: &str, built: &Programs) -> Result<String, Failure> {
     let options = ["--cpus", "1", "--memory", "1G", "--icount", "--init", "parts", "--page-size", size, "--append"];
     let all: Vec<OsString> = options.iter().map(OsStr::new).chain([words.as_ref()]).map(Into::into).collect();
-    let Asked::Run(options) = options::parse(&all)? else {
-        return Err(Failure::new(Status::Failed, "the options of a boot ask for help"));
-    };
+    let options = options::parse(&all)?;
     let (mut command, _files) = boot::command(&options, built)?;
     let ended = guest::run(&mut command, None, &mut |_| {});
     let ended = ended.map_err(|error| Failure::new(Status::Failed, error.to_string()))?;

@@ -23,7 +23,6 @@ pub(crate) mod tree;
 mod view;
 
 use std::{
-    ffi::OsString,
     fs,
     io::{self, IsTerminal, Write},
     process::Command,
@@ -32,22 +31,20 @@ use std::{
 use crate::{
     bare::{self, Kernel, Program},
     fetch::qemu::PROGRAM,
-    help,
     outcome::{Failure, Status},
     terminal,
 };
 pub(crate) use files::Files;
 use guest::{Chunk, Ended};
-use options::{Asked, Loader, Options};
+use options::{Loader, Options};
 use view::View;
 
 /// Entry of `cargo xtask run`.
-pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
-    let options = match options::parse(arguments)? {
-        Asked::Help => return Ok(help::show(help::RUN)),
-        Asked::Trees => return Ok(list_trees()),
-        Asked::Run(options) => options,
-    };
+pub(crate) fn main(options: Options) -> Result<Status, Failure> {
+    if options.tree == Some(options::LIST) {
+        return Ok(list_trees());
+    }
+    let options = options.settled()?;
     check_files(&options)?;
     options.emulator.ensure()?;
     let programs = Programs::build(&options.programs(), &mut |line| eprintln!("{line}"))?;

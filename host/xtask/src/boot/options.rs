@@ -13,77 +13,109 @@ use crate::{bare::Program, fetch::qemu::Version, help, outcome::Failure};
 
 const LONGEST_TIMEOUT_SECONDS: u64 = 86_400;
 /// What `--tree` has to say to have the trees listed.
-const LIST: &str = "list";
+pub(super) const LIST: &str = "list";
 
-/// What a person asked for.
+const EXAMPLES: &str = r#"Examples:
+  cargo xtask run                                4 CPUs, 2 GiB, the kernel's own choice of page size
+  cargo xtask run --page-size 64k --cpus 8       64K pages on 8 CPUs
+  cargo xtask run -- -M virtualization=on        entry at EL2: arguments behind -- go to QEMU
+  cargo xtask run --append vellum.vabits=39      an option of docs/options.md: 39-bit addresses
+  cargo xtask run --init "busybox sh -c 'echo hello; ls /'"
+                                                 a static Linux program on our kernel, behind its self-checks
+  cargo xtask run --tree page-hole               a device tree of our own: RAM with one page missing
+  cargo xtask run --machine xlnx-versal-virt     another machine, with RAM at address 0
+  cargo xtask run --monitor --machine bare/monitor/machines/cortex-x4-a720.toml
+                                                 above the monitor, on CPUs that differ
+  cargo xtask run --monitor --kernel vmlinuz --initrd rootfs.cpio --append "console=ttyAMA0"
+                                                 any other arm64 kernel above the monitor
+  cargo xtask run --monitor --machine bare/monitor/machines/realm.toml --kernel realm
+                                                 a guest of ours as a realm, which checks its host
+  cargo xtask run --icount --cpus 1              guest time counts instructions: two runs are identical
+  cargo xtask run --audit                        every store to a table, every TLBI and barrier judged
+  cargo xtask run > boot.txt                     piped, the kernel's text passes through unchanged
+
+Exit status:
+    0  every self-check passed; of another kernel: it ended the machine
+       with --init and the self-checks passed: the program's status, or 128 and the signal that ended it
+    1  a self-check failed, the kernel panicked, or the machine ended without a verdict
+    2  an option or an input is wrong
+    3  this host cannot run it; one line says what to install
+  124  no verdict in time
+
+Colour is used on a terminal only, and never when NO_COLOR is set."#;
+
+/// Builds the kernel, boots it in QEMU and ends with its verdict
 #[derive(Clone, PartialEq, Eq, Debug, Parser)]
-#[command(no_binary_name = true, args_override_self = true, override_help = help::RUN)]
+#[command(no_binary_name = true, args_override_self = true, after_help = EXAMPLES)]
 pub(crate) struct Options {
+    /// Page size asked of the kernel (arm64.pagesize=); without it the kernel takes 4K
     #[arg(long, value_name = "SIZE")]
     pub(crate) page_size: Option<PageSize>,
+    /// Number of CPUs, 1 to 8
     // The kernel supports eight. More of them can be had through `-- -smp N`, to see the kernel refuse them.
     #[arg(long, value_name = "N", default_value = "4", value_parser = value_parser!(u32).range(1..=8))]
     pub(crate) cpus: u32,
+    /// 512M, 2G, or a number of MiB; 7M at least with 4K pages, 9M with others
     #[arg(long = "memory", value_name = "SIZE", default_value = "2G", value_parser = memory_mib)]
     pub(crate) memory_mib: u64,
+    /// QEMU's CPU model, with properties if you like: max,lpa2=off
     #[arg(long, value_name = "MODEL", default_value = "max", value_parser = cpu_model)]
     pub(crate) cpu: String,
+    /// Added to the kernel's command line; may be given more than once
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) append: Vec<String>,
-    /// QEMU's machine.
+    /// QEMU's machine; or with --monitor a text that says what each CPU is, as in bare/monitor/machines
     #[arg(long, value_name = "NAME or FILE.toml", default_value = VIRT)]
     pub(crate) machine: String,
-    /// Whether the monitor runs beneath the kernel.
+    /// Run the monitor at EL2, and the kernel above it; its report comes at the end
     #[arg(long)]
     pub(crate) monitor: bool,
     /// What the monitor is to make of the machine: `--machine` with a file.
     #[arg(skip)]
     pub(crate) description: Option<PathBuf>,
-    /// Another kernel than ours.
+    /// Another arm64 Image, which has no verdict; with --monitor also a guest of ours: fuzzer, realm or resizer
     #[arg(long, value_name = "IMAGE")]
     pub(crate) kernel: Option<PathBuf>,
+    /// An initial RAM disk; with --init, a cpio archive (newc) that holds the program
     #[arg(long, value_name = "FILE")]
     pub(crate) initrd: Option<PathBuf>,
-    /// The program that our kernel runs, and its arguments.
+    /// A static arm64 Linux program: its path here, its path in --initrd, or the fetched busybox
     #[arg(long, value_name = "PROGRAM ARGUMENTS", conflicts_with = "kernel")]
     pub(crate) init: Option<String>,
+    /// Who loads the kernel: QEMU, U-Boot from a disk, or a debugger from the ELF file
     #[arg(long, value_name = "WHO", default_value = "qemu")]
     pub(crate) loader: Loader,
-    /// The name of a device tree of our own.
+    /// Boot by a device tree of our own, or a damaged one; list shows them
     #[arg(long, value_name = "NAME", value_parser = tree)]
     pub(crate) tree: Option<&'static str>,
+    /// Deterministic run: guest time counts instructions
     #[arg(long)]
     pub(crate) icount: bool,
-    /// Whether the rules of the simulated machine judge the boot.
+    /// Judge the boot by the rules of the simulated machine (docs/audit.md), in QEMU 11
     #[arg(long, conflicts_with = "icount")]
     pub(crate) audit: bool,
-    /// Whether the kernel looks at the order of its locks.
+    /// Our kernel, built to panic where a lock is taken out of order
     #[arg(long, conflicts_with = "kernel")]
     pub(crate) checked: bool,
+    /// Stop before the first instruction and wait for gdb on port 1234; no timeout
     #[arg(long)]
     pub(crate) gdb: bool,
+    /// Show everything on a terminal, and the QEMU command line
     #[arg(long)]
     pub(crate) verbose: bool,
-    /// Whether the kernel reports in JSON too, and on standard output in nothing else.
+    /// A line of JSON for each section of our kernel's report, and nothing else
     #[arg(long)]
     pub(crate) json: bool,
-    /// `None` with `--gdb`: a person at a debugger is not to be hurried.
+    /// How long to wait for a verdict, 1 to 86400
+    // `None` with `--gdb`: a person at a debugger is not hurried.
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = timeout, conflicts_with = "gdb")]
     pub(crate) timeout: Option<Duration>,
-    /// Which QEMU boots.
+    /// The host's QEMU, one of version 7.2 or 11 (`cargo xtask fetch qemu`), or the program at a path
     #[arg(long = "qemu", value_name = "VERSION or PATH", default_value = "host", value_parser = emulator::parse)]
     pub(crate) emulator: Emulator,
-    #[arg(last = true)]
+    /// Further arguments for QEMU, added last
+    #[arg(last = true, value_name = "ARGUMENTS")]
     pub(crate) qemu: Vec<OsString>,
-}
-
-/// What the command line says.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Asked {
-    Help,
-    /// The trees of our own, by name.
-    Trees,
-    Run(Box<Options>),
 }
 
 /// The page sizes there are.
@@ -107,12 +139,12 @@ impl fmt::Display for PageSize {
 /// Who puts the kernel into memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Loader {
-    /// QEMU (`-kernel`).
+    // QEMU (`-kernel`).
     Qemu,
-    /// U-Boot (`-bios`), which finds the Image on a disk and starts it by `booti`.
+    // U-Boot (`-bios`), which finds the Image on a disk and starts it by `booti`.
     #[value(name = "u-boot")]
     UBoot,
-    /// A debugger, which writes the ELF file's segments and sets pc and x0.
+    // A debugger, which writes the ELF file's segments and sets pc and x0.
     Gdb,
 }
 
@@ -120,6 +152,19 @@ pub(crate) enum Loader {
 const VIRT: &str = "virt";
 
 impl Options {
+    /// The options as they are carried out, or why they do not go together.
+    pub(crate) fn settled(mut self) -> Result<Options, Failure> {
+        if self.machine.ends_with(".toml") {
+            self.description = Some(std::mem::replace(&mut self.machine, VIRT.into()).into());
+        }
+        self.timeout = self.timeout.filter(|_| !self.gdb);
+        if self.audit && self.emulator == Emulator::Host {
+            // Older ones do not show what is stored.
+            self.emulator = Emulator::Version(Version::V11);
+        }
+        refuse_what_does_not_go_together(&self).map(|()| self)
+    }
+
     /// What is booted, if it is ours.
     pub(crate) fn own_program(&self) -> Option<Program> {
         let kernel = if self.checked { Program::CheckedKernel } else { Program::Kernel };
@@ -145,29 +190,13 @@ impl Options {
 #[cfg(test)]
 impl Default for Options {
     fn default() -> Options {
-        match parse(&[]) {
-            Ok(Asked::Run(options)) => *options,
-            other => panic!("{other:?}"),
-        }
+        parse(&[]).expect("options")
     }
 }
 
 /// Reads the arguments that follow `run`. What follows `--` is QEMU's and is not looked at.
-pub(crate) fn parse(arguments: &[OsString]) -> Result<Asked, Failure> {
-    let Some(mut options) = help::options::<Options>("run", arguments)? else { return Ok(Asked::Help) };
-    if options.tree == Some(LIST) {
-        return Ok(Asked::Trees);
-    }
-    if options.machine.ends_with(".toml") {
-        options.description = Some(std::mem::replace(&mut options.machine, VIRT.into()).into());
-    }
-    options.timeout = options.timeout.filter(|_| !options.gdb);
-    if options.audit && options.emulator == Emulator::Host {
-        // Older ones do not show what is stored.
-        options.emulator = Emulator::Version(Version::V11);
-    }
-    refuse_what_does_not_go_together(&options)?;
-    Ok(Asked::Run(Box::new(options)))
+pub(crate) fn parse(arguments: &[OsString]) -> Result<Options, Failure> {
+    help::read::<Options>("run", arguments)?.settled()
 }
 
 fn refuse_what_does_not_go_together(options: &Options) -> Result<(), Failure> {
@@ -226,15 +255,12 @@ mod tests {
     use super::*;
     use crate::outcome::Status;
 
-    fn parse_words(words: &[&str]) -> Result<Asked, Failure> {
+    fn parse_words(words: &[&str]) -> Result<Options, Failure> {
         parse(&words.iter().map(OsString::from).collect::<Vec<_>>())
     }
 
     fn options(words: &[&str]) -> Options {
-        match parse_words(words) {
-            Ok(Asked::Run(options)) => *options,
-            other => panic!("{words:?} gave {other:?}"),
-        }
+        parse_words(words).unwrap_or_else(|failure| panic!("{words:?}: {failure}"))
     }
 
     fn refusal(words: &[&str]) -> String {
@@ -312,9 +338,8 @@ mod tests {
     }
 
     #[test]
-    fn values_may_be_attached_and_help_wins() {
+    fn values_may_be_attached_and_the_last_counts() {
         assert_eq!(options(&["--page-size=64k"]).page_size, Some(PageSize::Kib64));
-        assert_eq!(parse_words(&["--cpus", "2", "--help"]), Ok(Asked::Help));
         assert_eq!(options(&["--cpus", "2", "--cpus", "3"]).cpus, 3, "the last counts");
         assert_eq!(options(&["--append", "-x"]).append, ["-x"]);
     }
@@ -363,7 +388,6 @@ mod tests {
     #[test]
     fn what_is_no_option_is_refused() {
         assert!(refusal(&["--tree", "none-such"]).contains("--tree list"));
-        assert_eq!(parse_words(&["--tree", "list"]), Ok(Asked::Trees));
         for words in [&["--pagesize", "4k"][..], &["4k"], &["-p"], &["--cpus"], &["--icount=yes"]] {
             refusal(words);
         }

@@ -87,14 +87,11 @@ pub(crate) fn kernel_command_line(options: &Options) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        boot::options::{Asked, parse},
-        terminal::quoted,
-    };
+    use crate::{boot::options::parse, terminal::quoted};
 
     fn line(words: &str) -> String {
         let words: Vec<OsString> = words.split_whitespace().map(OsString::from).collect();
-        let Ok(Asked::Run(options)) = parse(&words) else { panic!("{words:?} refused") };
+        let options = parse(&words).expect("options");
         let arguments = arguments(&options, Path::new("Image"));
         arguments.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
     }

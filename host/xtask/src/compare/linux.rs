@@ -4,9 +4,7 @@
 //! Linux above the monitor ──gdb stub, shared memory──▶ vellum dump --json ──last record──▶ a row of the table
 //! ```
 
-use std::ffi::OsString;
-
-use clap::{Parser, ValueEnum};
+use clap::Parser;
 
 use super::{
     count::{self, Row},
@@ -20,31 +18,29 @@ use crate::{
         options::PageSize,
     },
     fetch::linux::Kind,
-    help,
     outcome::{Failure, Status},
     terminal,
 };
 
-/// What a person asked for.
+/// Leaves and tables of the kernel's half of the addresses, today's Linux and ours
+///
+/// Above all-resize, boot-cpu-does-not, secondaries-do-not and cortex-x4-a720. Each boot has four CPUs, and takes minutes
+/// on a busy machine. `cargo xtask fetch linux --suite trixie-backports` gets the kernel.
 #[derive(Clone, PartialEq, Eq, Debug, Parser)]
-#[command(no_binary_name = true, override_help = help::COMPARE)]
-struct Options {
-    what: What,
-    /// Of the kernel: it decides which one is booted.
+#[command(no_binary_name = true)]
+pub(crate) struct Options {
+    /// Page size of both kernels
     #[arg(long, value_name = "SIZE", default_value = "4k", value_parser = ["4k", "16k"])]
     page_size: String,
-    /// Of each machine.
+    /// Memory of each machine
     #[arg(long, value_name = "SIZE", default_value = MEMORY)]
     memory: String,
+    /// One record a line
     #[arg(long)]
     json: bool,
+    /// Another QEMU than the host's: 7.2, 11 or a path
     #[arg(long = "qemu", value_name = "VERSION or PATH", default_value = "host", value_parser = emulator::parse)]
     emulator: Emulator,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum What {
-    Linux,
 }
 
 /// The machines, by their files in `bare/monitor/machines`.
@@ -54,9 +50,7 @@ const MACHINES: [&str; 4] = ["all-resize", "boot-cpu-does-not", "secondaries-do-
 const OURS: &str = "vellum";
 
 /// Entry of `cargo xtask compare linux`.
-pub(super) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
-    let Some(options) = help::options::<Options>("compare", arguments)? else { return Ok(help::show(help::COMPARE)) };
-    let What::Linux = options.what;
+pub(super) fn main(options: &Options) -> Result<Status, Failure> {
     let linux = Kind::today(options.page_size == PageSize::Kib16.to_string()).need()?;
     options.emulator.ensure()?;
     let programs = Programs::build(&[Program::Monitor, Program::Kernel], &mut |line| eprintln!("{line}"))?;
@@ -89,21 +83,5 @@ mod tests {
     fn every_machine_is_there() {
         let folder = crate::cargo::workspace().join("bare/monitor/machines");
         assert!(MACHINES.iter().all(|machine| folder.join(format!("{machine}.toml")).exists()));
-    }
-
-    #[test]
-    fn arguments() {
-        let parsed =
-            |words: &[&str]| help::options::<Options>("compare", &words.iter().map(OsString::from).collect::<Vec<_>>());
-        let options = parsed(&["linux", "--json", "--page-size", "16k"]).expect("options").expect("no help");
-        assert!(
-            options.json
-                && options.memory == MEMORY
-                && options.page_size == "16k"
-                && options.emulator == Emulator::Host
-        );
-        for bad in [&[][..], &["bsd"], &["linux", "--page-size", "64k"]] {
-            assert_eq!(parsed(bad).expect_err("accepted").status, Status::BadInput, "{bad:?}");
-        }
     }
 }

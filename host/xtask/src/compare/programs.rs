@@ -11,7 +11,7 @@ pub(super) mod excuses;
 pub(super) mod folder;
 pub(super) mod told;
 
-use std::{ffi::OsString, path::PathBuf};
+use std::path::PathBuf;
 
 use clap::{Parser, value_parser};
 
@@ -29,31 +29,38 @@ use crate::{
 use boots::{Kernel, Machine, Ran};
 use excuses::Excuses;
 
-/// What a person asked for.
+/// Output and status of programs, on our kernel and on Linux in the same QEMU
+///
+/// Each program runs alone, as root, in a folder of its own that is removed afterwards, with nothing to read. Many share a
+/// boot. A program that takes the kernel along, or never ends, is named, and the others go on in another boot.
+/// `programs/excuses.tsv` lists lines that may differ, with reasons.
 #[derive(Clone, PartialEq, Eq, Debug, Parser)]
-#[command(no_binary_name = true, override_help = help::COMPARE)]
-struct Options {
-    /// Static arm64 programs, and scripts for busybox's shell; without it the project's own.
+#[command(no_binary_name = true)]
+pub(crate) struct Options {
+    /// Static arm64 programs, and scripts for busybox's shell; without it the project's own
     folder: Option<PathBuf>,
-    /// Programs whose names have this in them.
+    /// Programs whose names have this in them
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
+    /// Page size of both kernels
     #[arg(long, value_name = "SIZE", default_value = "4k", value_parser = ["4k", "16k"])]
     page_size: String,
-    /// Which Linux: the host's own, or the newest.
+    /// The host's own Linux, or the newest
     #[arg(long, value_name = "WHICH", default_value = "host", value_parser = ["host", "today"])]
     linux: String,
+    /// Number of CPUs, 1 to 8
     #[arg(long, value_name = "N", default_value = "2", value_parser = value_parser!(u32).range(1..=8))]
     cpus: u32,
-    /// Whether what programs said on Linux is shown as well.
+    /// Show the programs' lines on Linux as well
     #[arg(long)]
     show: bool,
-    /// Of each program.
+    /// Time of each program
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = value_parser!(u64).range(1..=3600))]
     timeout: u64,
-    /// Words for our kernel's command line, behind [`WORDS`].
+    /// Words for our kernel's command line (docs/options.md), of which the last counts
     #[arg(long, value_name = "TEXT", default_value = "", allow_hyphen_values = true)]
     append: String,
+    /// Another QEMU than the host's: 7.2, 11 or a path
     #[arg(long = "qemu", value_name = "VERSION or PATH", default_value = "host", value_parser = emulator::parse)]
     emulator: Emulator,
 }
@@ -65,9 +72,8 @@ pub(super) const WORDS: &str = "vellum.folio=linux";
 const MEMORY: &str = "1G";
 
 /// Entry of `cargo xtask compare programs`.
-pub(super) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
-    let Some(options) = help::options::<Options>("compare", arguments)? else { return Ok(help::show(help::COMPARE)) };
-    let compared = compare(&options, &mut |line| eprintln!("{line}"))?;
+pub(super) fn main(options: &Options) -> Result<Status, Failure> {
+    let compared = compare(options, &mut |line| eprintln!("{line}"))?;
     terminal::print(&compared.text);
     Ok(if compared.differing == 0 { Status::Passed } else { Status::Failed })
 }
@@ -85,10 +91,7 @@ pub(crate) struct Compared {
 
 /// Compares the project's own programs.
 pub(crate) fn compare_own(emulator: &Emulator, say: &mut dyn FnMut(&str)) -> Result<Compared, Failure> {
-    let Some(options) = help::options::<Options>("compare", &[])? else {
-        return Err(Failure::new(Status::Failed, "the options of this test ask for help"));
-    };
-    compare(&Options { emulator: emulator.clone(), ..options }, say)
+    compare(&Options { emulator: emulator.clone(), ..help::read("compare programs", &[])? }, say)
 }
 
 fn compare(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Compared, Failure> {
@@ -143,23 +146,4 @@ fn describe(name: &str, left: &[differences::Difference]) -> String {
         text.push_str(&format!("    and {} more\n", left.len() - MOST));
     }
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn arguments() {
-        let parsed =
-            |words: &[&str]| help::options::<Options>("compare", &words.iter().map(OsString::from).collect::<Vec<_>>());
-        let options = parsed(&["folder", "--page-size", "16k", "--cpus", "4"]).expect("options").expect("no help");
-        assert_eq!((options.folder, options.cpus, options.timeout), (Some("folder".into()), 4, 60));
-        assert_eq!(options.append, "");
-        let asked = parsed(&["--append", "vellum.folio=block"]).expect("options").expect("no help");
-        assert_eq!(asked.append, "vellum.folio=block");
-        for bad in [&["a", "b"][..], &["--page-size", "64k"], &["--cpus", "9"], &["--linux", "5.4"]] {
-            assert_eq!(parsed(bad).expect_err("accepted").status, Status::BadInput, "{bad:?}");
-        }
-    }
 }

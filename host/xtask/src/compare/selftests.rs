@@ -9,7 +9,7 @@
 mod differences;
 mod results;
 
-use std::{collections::BTreeMap, ffi::OsString};
+use std::collections::BTreeMap;
 
 use clap::{Parser, value_parser};
 
@@ -32,24 +32,30 @@ use crate::{
 use differences::Known;
 use results::Part;
 
-/// What a person asked for.
+/// Linux's own tests of memory management, on today's Linux and on our kernel
+///
+/// Prints a table, and the parts that differ. Linux has no 64K there: only parts that the Linux of 4K has count then.
+/// `programs/selftests.tsv` lists parts that are known to differ, with reasons. `cargo xtask fetch selftests` gets the
+/// tests, and a compiler.
 #[derive(Clone, PartialEq, Eq, Debug, Parser)]
-#[command(no_binary_name = true, override_help = help::COMPARE)]
-struct Options {
-    /// Tests whose names have this in them.
+#[command(no_binary_name = true)]
+pub(crate) struct Options {
+    /// Tests whose names have this in them
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// One alone; without it all three.
+    /// One page size alone; without it all three
     #[arg(long, value_name = "SIZE", value_parser = SIZES)]
     page_size: Option<String>,
-    /// Of FEAT_BBM, one alone; without it all three.
+    /// One level of FEAT_BBM alone; without it all three
     #[arg(long, value_name = "LEVEL", value_parser = LEVELS)]
     level: Option<String>,
+    /// Number of CPUs, 1 to 8
     #[arg(long, value_name = "N", default_value = "2", value_parser = value_parser!(u32).range(1..=8))]
     cpus: u32,
-    /// Of each test.
+    /// Time of each test
     #[arg(long, value_name = "SECONDS", default_value = "300", value_parser = value_parser!(u64).range(1..=3600))]
     timeout: u64,
+    /// Another QEMU than the host's: 7.2, 11 or a path
     #[arg(long = "qemu", value_name = "VERSION or PATH", default_value = "host", value_parser = emulator::parse)]
     emulator: Emulator,
 }
@@ -61,9 +67,8 @@ const LEVELS: [&str; 3] = ["0", "2", "3"];
 type Told = BTreeMap<String, Vec<Part>>;
 
 /// Entry of `cargo xtask compare selftests`.
-pub(super) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
-    let Some(options) = help::options::<Options>("compare", arguments)? else { return Ok(help::show(help::COMPARE)) };
-    let compared = compare(&options, &mut |line| eprintln!("{line}"))?;
+pub(super) fn main(options: &Options) -> Result<Status, Failure> {
+    let compared = compare(options, &mut |line| eprintln!("{line}"))?;
     terminal::print(&compared.text);
     Ok(if compared.differing == 0 { Status::Passed } else { Status::Failed })
 }
@@ -80,10 +85,7 @@ pub(crate) struct Compared {
 
 /// Compares all.
 pub(crate) fn compare_all(emulator: &Emulator, say: &mut dyn FnMut(&str)) -> Result<Compared, Failure> {
-    let Some(options) = help::options::<Options>("compare", &[])? else {
-        return Err(Failure::new(Status::Failed, "the options of this test ask for help"));
-    };
-    compare(&Options { emulator: emulator.clone(), ..options }, say)
+    compare(&Options { emulator: emulator.clone(), ..help::read("compare selftests", &[])? }, say)
 }
 
 fn compare(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Compared, Failure> {
@@ -187,17 +189,6 @@ fn report(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn arguments() {
-        let parsed =
-            |words: &[&str]| help::options::<Options>("compare", &words.iter().map(OsString::from).collect::<Vec<_>>());
-        let options = parsed(&["--page-size", "64k", "--level", "2"]).expect("options").expect("no help");
-        assert_eq!((options.page_size.as_deref(), options.level.as_deref(), options.cpus), (Some("64k"), Some("2"), 2));
-        for bad in [&["folder"][..], &["--level", "1"], &["--page-size", "8k"]] {
-            assert_eq!(parsed(bad).expect_err("accepted").status, Status::BadInput, "{bad:?}");
-        }
-    }
 
     #[test]
     fn a_report_counts_and_names_what_differs() {

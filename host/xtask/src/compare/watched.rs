@@ -21,7 +21,7 @@ use crate::{
         self, Programs,
         emulator::Emulator,
         guest::{self, Chunk},
-        options::{self, Asked},
+        options,
     },
     cargo,
     fetch::linux::Linux,
@@ -169,10 +169,7 @@ impl Guest<'_> {
             format!("unix:{},server=on,wait=off", at("qmp")),
         ];
         words.extend(of_qemu.map(OsString::from));
-        match options::parse(&words)? {
-            Asked::Run(options) => Ok(*options),
-            Asked::Help | Asked::Trees => Err(Failure::new(Status::Failed, "the options of a guest ask for help")),
-        }
+        options::parse(&words)
     }
 
     /// Where `vellum` finds the guest.

@@ -11,7 +11,7 @@ use crate::{
         emulator::Emulator,
         guest::{self, Ended},
         judge,
-        options::{self, Asked, Options},
+        options::{self, Options},
         transcript::{self, Transcript},
     },
     outcome::{Failure, Status},
@@ -44,7 +44,7 @@ pub(crate) fn run(test: &Boot, emulator: &Emulator, programs: &Result<Programs, 
     };
     let words = boots::words(&test.options);
     let outcome = match options::parse(&words) {
-        Ok(Asked::Run(mut options)) => {
+        Ok(mut options) => {
             if options.emulator == Emulator::Host {
                 options.emulator = emulator.clone();
             }
@@ -52,7 +52,6 @@ pub(crate) fn run(test: &Boot, emulator: &Emulator, programs: &Result<Programs, 
             options.json = true;
             attempt(test, &options, programs)
         }
-        Ok(Asked::Help | Asked::Trees) => Outcome::failed("the options of this test ask for help"),
         Err(failure) => Outcome::failed(failure.line),
     };
     let own = if test.options.contains("--qemu ") { String::new() } else { emulator.option() };

@@ -10,7 +10,7 @@ use crate::{
         emulator::Emulator,
         guest::{self, Ended},
         judge,
-        options::{self, Asked, Options},
+        options::{self, Options},
         transcript::Transcript,
     },
     cargo, demo,
@@ -146,10 +146,7 @@ fn options(words: &str, linux: &Linux, initrd: &Path) -> Result<Options, Failure
     arguments.extend(own);
     arguments.push("--".into());
     arguments.extend(of_qemu.split_whitespace().map(OsString::from));
-    match options::parse(&arguments)? {
-        Asked::Run(options) => Ok(*options),
-        Asked::Help | Asked::Trees => Err(Failure::new(Status::Failed, "the options of this test ask for help")),
-    }
+    options::parse(&arguments)
 }
 
 /// What is not as it should be where a conflict abort was to come.

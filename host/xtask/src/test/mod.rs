@@ -19,35 +19,50 @@ mod skips;
 mod steps;
 mod table;
 
-use std::{env, ffi::OsString, fs};
+use std::{env, fs};
 
 use clap::Parser;
 
 use crate::{
     boot::emulator::{self, Emulator},
-    cargo, fetch, help,
+    cargo, fetch,
     outcome::{Failure, Status},
     terminal,
 };
 use report::Report;
 use skips::Skips;
 
-/// What a person asked for.
+const EXAMPLES: &str = "Examples:
+  cargo xtask test               every step: formatting, clippy, tidy, host tests, docs, boots
+  cargo xtask test 'boot 16k'    the boots with 16K pages
+  cargo xtask test tidy fmt      two filters: a step that matches either runs
+  cargo xtask test boot --qemu 11
+                                 the boots in another QEMU
+
+Each skip is named with its reason. With CI set in the environment, a skip that host/xtask/skips.txt does not
+list is a failure. A boot that fails prints the one `cargo xtask run` command that repeats it.
+
+Exit status: 0 nothing failed, 1 something failed, 2 an option is wrong or no step matches.";
+
+/// Runs every step, and ends with the line "N passed, N failed, N skipped"
 #[derive(Clone, PartialEq, Eq, Debug, Default, Parser)]
-#[command(no_binary_name = true, override_help = help::TEST)]
-struct Options {
+#[command(no_binary_name = true, after_help = EXAMPLES)]
+pub(crate) struct Options {
+    /// Parts of names of steps
     filters: Vec<String>,
+    /// The whole matrix of boots too, some thousands
     #[arg(long = "all")]
     wants_all: bool,
+    /// The names of all steps
     #[arg(long = "list")]
     wants_list: bool,
-    /// Only the boots of README's table, which is written.
+    /// Only the boots of README's table, which is written anew
     #[arg(long = "table")]
     wants_table: bool,
-    /// Fetch what is missing, and skip nothing.
+    /// Fetches missing kernels, QEMUs and chromium, counts a skip as a failure, and tries a clone without builds
     #[arg(long = "full")]
     wants_full: bool,
-    /// Which QEMU boots what names none.
+    /// QEMU for all boots that name none: host, 7.2, 11 or a path
     #[arg(long = "qemu", value_name = "VERSION or PATH", default_value = "host", value_parser = emulator::parse)]
     emulator: Emulator,
 }
@@ -111,8 +126,7 @@ impl Outcome {
 }
 
 /// Entry of `cargo xtask test`.
-pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
-    let Some(options) = help::options::<Options>("test", arguments)? else { return Ok(help::show(help::TEST)) };
+pub(crate) fn main(options: Options) -> Result<Status, Failure> {
     let mut steps = steps::all(&cargo::metadata()?, options.wants_full);
     steps.retain(|step| options.want(&step.name));
     let mut boots = boots::all(options.wants_all);
@@ -160,26 +174,6 @@ fn skips() -> Result<Skips, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fetch::qemu::Version;
-
-    fn options(words: &[&str]) -> Result<Option<Options>, Failure> {
-        help::options("test", &words.iter().map(OsString::from).collect::<Vec<_>>())
-    }
-
-    #[test]
-    fn arguments() {
-        let filters = vec!["boot".to_string(), "tidy".to_string()];
-        let expected = Options { filters, wants_all: true, wants_list: true, wants_table: true, ..Options::default() };
-        assert_eq!(options(&["boot", "--all", "tidy", "--list", "--table"]), Ok(Some(expected)));
-        assert_eq!(options(&[]), Ok(Some(Options::default())));
-        let emulator = Emulator::Version(Version::V11);
-        let expected = Options { wants_full: true, emulator, ..Options::default() };
-        assert_eq!(options(&["--full", "--qemu", "11"]), Ok(Some(expected)));
-        assert_eq!(options(&["x", "--help"]), Ok(None));
-        for bad in ["--every", "-a", "--all=1", "--qemu=8"] {
-            assert_eq!(options(&[bad]).expect_err("accepted").status, Status::BadInput, "{bad}");
-        }
-    }
 
     #[test]
     fn a_filter_is_part_of_a_name() {

@@ -19,7 +19,6 @@ mod rules;
 mod source;
 
 use std::{
-    ffi::OsString,
     fmt, fs,
     path::{Path, PathBuf},
 };
@@ -28,7 +27,6 @@ use cargo_metadata::Package;
 
 use crate::{
     cargo,
-    help::{self, NoOptions},
     outcome::{Failure, Status},
     terminal,
 };
@@ -63,8 +61,7 @@ pub(crate) struct Report {
 }
 
 /// Entry of `cargo xtask tidy`.
-pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
-    let Some(NoOptions {}) = help::options("tidy", arguments)? else { return Ok(help::show(help::TIDY)) };
+pub(crate) fn main() -> Result<Status, Failure> {
     let report = check()?;
     for finding in &report.findings {
         terminal::print(format_args!("{finding}\n"));

@@ -10,10 +10,7 @@ use std::{
 
 use super::settings::{MACHINE, Row, Setting};
 use crate::{
-    boot::{
-        self, Programs, guest,
-        options::{self, Asked},
-    },
+    boot::{self, Programs, guest, options},
     cargo,
     fetch::{cpio::Archive, linux::Linux},
     outcome::{Failure, Status},
@@ -75,9 +72,7 @@ pub(super) fn costs(
     all.extend(
         words.iter().any(|word| word == "--kernel").then(|| ["--".into(), "-no-reboot".into()]).into_iter().flatten(),
     );
-    let Asked::Run(options) = options::parse(&all)? else {
-        return Err(Failure::new(Status::Failed, "the options of a boot ask for help"));
-    };
+    let options = options::parse(&all)?;
     let (mut command, _files) = boot::command(&options, built)?;
     let folder = cargo::workspace().to_string_lossy().into_owned();
     let line: Vec<String> =

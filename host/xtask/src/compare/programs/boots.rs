@@ -11,8 +11,7 @@ use crate::{
         self, Programs,
         emulator::Emulator,
         guest::{self, Chunk, Ended},
-        options::{self, Asked},
-        transcript,
+        options, transcript,
     },
     fetch::{cpio::Archive, linux::Linux},
     outcome::{Failure, Status},
@@ -106,10 +105,7 @@ impl Machine<'_> {
                     .chain([self.linux.kernel.clone().into(), "--".into(), "-no-reboot".into()]),
             ),
         }
-        let Asked::Run(options) = options::parse(&words)? else {
-            return Err(Failure::new(Status::Failed, "the options of a boot ask for help"));
-        };
-        let options = options::Options { emulator: self.emulator.clone(), ..*options };
+        let options = options::Options { emulator: self.emulator.clone(), ..options::parse(&words)? };
         let (mut command, _files) = boot::command(&options, self.built)?;
         let (mut text, mut count) = (Vec::new(), 0);
         let silence = Duration::from_secs(self.timeout + SILENCE_SECONDS);
