@@ -43,18 +43,6 @@ pub(super) fn protect_page(draft: &mut Draft) {
     draft.edit(region, vec![change], NONE, &[1]);
 }
 
-/// The same by the shortcut for one page, complete when it returns.
-pub(super) fn protect_page_at_once(draft: &mut Draft) {
-    draft.take_shortcuts();
-    protect_page(draft);
-}
-
-/// A page is hidden and shown by it.
-pub(super) fn hide_page_at_once(draft: &mut Draft) {
-    draft.take_shortcuts();
-    super::resize::hide_and_show(draft);
-}
-
 pub(super) fn protect_pages(draft: &mut Draft) {
     let region = draft.region(&[(0..8, PAGE)]);
     let change = draft.read_only(region, 0..8);

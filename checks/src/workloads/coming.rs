@@ -7,7 +7,8 @@ use pagetable::Change;
 use vmsa::{LeafSize, Level};
 
 use super::draft::Draft;
-use super::linear::{at_level, on_mixed};
+use super::linear::{EVERY_3, at};
+use crate::levels::Levels;
 
 const BLOCK: LeafSize = LeafSize::single(Level::L2);
 
@@ -21,7 +22,8 @@ fn present(draft: &Draft, region: usize) -> Wanted {
 
 /// Pages of a block go, one list after the other, and come back; the block heals where that is asked for. Others look at the first page
 /// and at a neighbour.
-fn moved(draft: &mut Draft, lists: &[Range<u64>], comes: bool, heals: bool) {
+fn moved(draft: &mut Draft, levels: Levels, lists: &[Range<u64>], (comes, heals): (bool, bool)) {
+    at(draft, levels);
     let block = draft.block();
     let region = draft.region(&[(0..block, BLOCK)]);
     let first = lists[0].start;
@@ -41,41 +43,19 @@ fn moved(draft: &mut Draft, lists: &[Range<u64>], comes: bool, heals: bool) {
     draft.readers(region, &[first, lists[0].end % block]);
 }
 
-const fn page(number: u64) -> Range<u64> {
-    number..number + 1
-}
-
-pub(super) fn remove(draft: &mut Draft) {
-    at_level(draft, 3);
-    moved(draft, &[page(5)], false, false);
+/// A page of a block goes, and comes back and heals where that is asked for. Healing never folds over a hole.
+pub(super) fn remove(draft: &mut Draft, levels: Levels, then: (bool, bool)) {
+    moved(draft, levels, std::slice::from_ref(&(5..6)), then);
 }
 
 /// The table that the first half left holds nothing once the second is gone.
 pub(super) fn remove_all(draft: &mut Draft) {
-    at_level(draft, 3);
     let block = draft.block();
-    moved(draft, &[0..block / 2, block / 2..block], false, false);
-}
-
-pub(super) fn remove_on_mixed(draft: &mut Draft) {
-    on_mixed(draft);
-    moved(draft, &[page(5)], false, false);
-}
-
-pub(super) fn come_back(draft: &mut Draft) {
-    at_level(draft, 3);
-    moved(draft, &[page(5)], true, true);
+    moved(draft, EVERY_3, &[0..block / 2, block / 2..block], (false, false));
 }
 
 /// By one CPU, in windows.
 pub(super) fn come_back_alone(draft: &mut Draft) {
-    at_level(draft, 0);
     draft.one_cpu();
-    moved(draft, &[page(5)], true, true);
-}
-
-/// Healing never folds over a hole.
-pub(super) fn heal_around(draft: &mut Draft) {
-    at_level(draft, 3);
-    moved(draft, &[page(5)], false, true);
+    remove(draft, Levels::all(0), (true, true));
 }

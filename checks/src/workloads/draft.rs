@@ -8,6 +8,7 @@ use machine::syndrome::AccessKind;
 use pagetable::{Change, El1};
 use vmsa::{AddressHalf, Layout, LeafSize, Level, PageSize, PhysAddr, Stage1Attributes, VirtAddr};
 
+use crate::levels::Levels;
 use crate::parameters::Parameters;
 use crate::scenario::{FRAMES, Permit, Scenario, Step};
 
@@ -76,8 +77,15 @@ impl Draft {
     }
 
     /// Changes of one page take the shortcut for it.
-    pub fn take_shortcuts(&mut self) {
+    pub fn take_shortcuts(&mut self) -> &mut Self {
         self.scenario.has_shortcuts = true;
+        self
+    }
+
+    /// CPUs tolerate that much.
+    pub fn on(&mut self, levels: Levels) -> &mut Self {
+        self.parameters_mut().bbm = levels;
+        self
     }
 
     /// Pages in the pool.

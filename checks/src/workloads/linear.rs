@@ -15,19 +15,20 @@ const BLOCK: LeafSize = LeafSize::single(Level::L2);
 const GROUP: LeafSize = LeafSize::group(Level::L3);
 const BLOCK_GROUP: LeafSize = LeafSize::group(Level::L2);
 
+/// In place.
+pub(super) const EVERY_3: Levels = Levels::all(3);
+/// In place, where conflict aborts may come.
+pub(super) const EVERY_2: Levels = Levels::all(2);
+/// CPUs that differ, some of which may raise conflict aborts.
+pub(super) const MIXED: Levels = Levels::mixed([2, 3, 2, 3]);
+
 /// A linear map is EL1's.
-pub(super) fn at_level(draft: &mut Draft, level: u8) {
+pub(super) fn at(draft: &mut Draft, levels: Levels) {
     let Parameters { cpus, page_size, tlb, ets, hardware, .. } = *draft.parameters();
     if draft.parameters().setting != Setting::El1 {
         *draft.parameters_mut() = Parameters { cpus, page_size, tlb, ets, hardware, ..Parameters::PLAIN };
     }
-    draft.parameters_mut().bbm = Levels::all(level);
-}
-
-/// The same on CPUs that differ, some of which may raise conflict aborts.
-pub(super) fn on_mixed(draft: &mut Draft) {
-    at_level(draft, 3);
-    draft.parameters_mut().bbm = Levels::mixed([2, 3, 2, 3]);
+    draft.parameters_mut().bbm = levels;
 }
 
 /// A page of a region.
@@ -51,55 +52,39 @@ fn wants(draft: &mut Draft, leaf: LeafSize, ranges: &[Range<u64>], wanted: &[Wan
 }
 
 pub(super) fn read_only(draft: &mut Draft) {
-    at_level(draft, 3);
+    at(draft, EVERY_3);
     wants(draft, BLOCK, &[page(5)], &[Wanted::ReadOnly]);
 }
 
-pub(super) fn executable(draft: &mut Draft) {
-    at_level(draft, 3);
+pub(super) fn executable(draft: &mut Draft, levels: Levels) {
+    at(draft, levels);
     wants(draft, GROUP, &[page(1)], &[Wanted::ReadOnlyExecutable]);
 }
 
-pub(super) fn hide_with_conflicts(draft: &mut Draft) {
-    at_level(draft, 2);
-    wants(draft, BLOCK, &[page(5)], &[Wanted::Hidden]);
-}
-
-pub(super) fn executable_with_conflicts(draft: &mut Draft) {
-    at_level(draft, 2);
-    wants(draft, GROUP, &[page(1)], &[Wanted::ReadOnlyExecutable]);
-}
-
-pub(super) fn list_on_mixed(draft: &mut Draft) {
-    on_mixed(draft);
-    let block = draft.block();
-    wants(draft, BLOCK_GROUP, &[page(1), page(block + 3)], &[Wanted::Hidden]);
-}
-
-pub(super) fn hide(draft: &mut Draft) {
-    at_level(draft, 3);
+pub(super) fn hide(draft: &mut Draft, levels: Levels) {
+    at(draft, levels);
     wants(draft, BLOCK, &[page(5)], &[Wanted::Hidden]);
 }
 
 pub(super) fn show(draft: &mut Draft) {
-    at_level(draft, 3);
+    at(draft, EVERY_3);
     wants(draft, GROUP, &[page(1)], &[Wanted::Hidden, Wanted::Shown]);
 }
 
 pub(super) fn default(draft: &mut Draft) {
-    at_level(draft, 3);
+    at(draft, EVERY_3);
     wants(draft, GROUP, &[page(1)], &[Wanted::ReadOnly, Wanted::Hidden, Wanted::Default]);
 }
 
-pub(super) fn list(draft: &mut Draft) {
-    at_level(draft, 3);
+pub(super) fn list(draft: &mut Draft, levels: Levels) {
+    at(draft, levels);
     let block = draft.block();
     wants(draft, BLOCK_GROUP, &[page(1), page(block + 3)], &[Wanted::Hidden]);
 }
 
 /// A block of hidden leaves, of which a page is shown.
 pub(super) fn show_part(draft: &mut Draft) {
-    at_level(draft, 3);
+    at(draft, EVERY_3);
     let block = draft.block();
     let region = draft.region(&[(0..block, BLOCK)]);
     draft.want(0, region, std::slice::from_ref(&(0..block)), Wanted::Hidden);
@@ -109,7 +94,7 @@ pub(super) fn show_part(draft: &mut Draft) {
 }
 
 pub(super) fn atomic(draft: &mut Draft) {
-    at_level(draft, 3);
+    at(draft, EVERY_3);
     let region = draft.region(&[(0..draft.block(), BLOCK)]);
     for wanted in [Wanted::Hidden, Wanted::Shown] {
         draft.want_from(Context::Atomic, 0, region, &[page(5)], wanted);
@@ -118,26 +103,15 @@ pub(super) fn atomic(draft: &mut Draft) {
     draft.readers(region, &[5, 6]);
 }
 
-/// A page of a block is protected and released, and the block is whole again.
-pub(super) fn heal(draft: &mut Draft) {
-    at_level(draft, 3);
-    healed(draft);
-}
-
-/// The same where conflict aborts may come, to some CPUs.
-pub(super) fn heal_on_mixed(draft: &mut Draft) {
-    on_mixed(draft);
-    healed(draft);
-}
-
 /// The same by one CPU, in windows.
 pub(super) fn heal_alone(draft: &mut Draft) {
-    at_level(draft, 0);
     draft.one_cpu();
-    healed(draft);
+    heal(draft, Levels::all(0));
 }
 
-fn healed(draft: &mut Draft) {
+/// A page of a block is protected and released, and the block is whole again.
+pub(super) fn heal(draft: &mut Draft, levels: Levels) {
+    at(draft, levels);
     let block = draft.block();
     let region = draft.region(&[(0..block, BLOCK)]);
     for wanted in [Wanted::ReadOnly, Wanted::Writable] {
@@ -151,11 +125,8 @@ fn healed(draft: &mut Draft) {
 
 /// Random wishes on every CPU, each in its own region, healing now and then.
 pub(super) fn mixed(draft: &mut Draft) {
-    if draft.seed.one_in(2) {
-        at_level(draft, 3)
-    } else {
-        on_mixed(draft)
-    }
+    let levels = if draft.seed.one_in(2) { EVERY_3 } else { MIXED };
+    at(draft, levels);
     let (cpus, block, group) = (draft.parameters().cpus, draft.block(), draft.group());
     draft.set_pool(8 + 24 * cpus);
     let leaf = *draft.seed.pick(&[LeafSize::PAGE, GROUP, BLOCK]);

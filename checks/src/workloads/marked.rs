@@ -4,6 +4,7 @@ use machine::syndrome::AccessKind;
 use pagetable::{Change, El1};
 use vmsa::{LeafSize, Level, Stage1Attributes};
 
+use super::Way;
 use super::draft::Draft;
 use super::resize::with;
 use crate::levels::Levels;
@@ -12,38 +13,23 @@ use crate::scenario::Permit;
 const PAGE: LeafSize = LeafSize::PAGE;
 const GROUP: LeafSize = LeafSize::group(Level::L3);
 const BLOCK: LeafSize = LeafSize::single(Level::L2);
+const PAGES: (u64, LeafSize) = (4, PAGE);
+const UNLICENSED: Way = (Permit::None, Levels::all(1));
+/// By break-before-make, where CPUs would tolerate the nT protocol.
+pub(super) const BROKEN: Way = (Permit::Break, Levels::all(1));
 const NONE: Stage1Attributes = Stage1Attributes::empty();
 
-/// The leaves of `pages` that a change is about, and how it is made.
-struct Case {
-    pages: u64,
-    size: LeafSize,
-    permit: Permit,
-    bbm: Levels,
-}
-
-impl Case {
-    fn new(pages: u64, size: LeafSize, permit: Permit) -> Self {
-        Self { pages, size, permit, bbm: Levels::all(if permit == Permit::Tolerated { 3 } else { 1 }) }
-    }
-
-    /// The same on CPUs that may raise conflict aborts while a leaf changes size.
-    fn abrupt(self) -> Self {
-        Self { bbm: Levels::all(2), ..self }
-    }
-
-    /// Clean leaves whose marks hardware keeps. The last CPU's hardware marks page 1 as written while `change` is made.
-    fn draw(self, draft: &mut Draft, change: impl Fn(&Draft, usize) -> Change<El1>) {
-        let parameters = draft.parameters_mut();
-        (parameters.hardware, parameters.bbm) = ((true, true), self.bbm);
-        let region = draft.region(&[]);
-        let clean = Stage1Attributes::DBM.union(Stage1Attributes::READ_ONLY);
-        draft.begin_with(region, with(draft.map(region, 0..self.pages, self.size), clean));
-        let last = draft.parameters().cpus - 1;
-        draft.update(last, region, 1, AccessKind::Write);
-        let change = change(draft, region);
-        draft.edit(region, vec![change], self.permit, &[1, 2]);
-    }
+/// Clean leaves whose marks hardware keeps. The last CPU's hardware marks page 1 as written while `change` is made.
+fn draw(draft: &mut Draft, (pages, size): (u64, LeafSize), way: Way, change: impl Fn(&Draft, usize) -> Change<El1>) {
+    let parameters = draft.parameters_mut();
+    (parameters.hardware, parameters.bbm) = ((true, true), way.1);
+    let region = draft.region(&[]);
+    let clean = Stage1Attributes::DBM.union(Stage1Attributes::READ_ONLY);
+    draft.begin_with(region, with(draft.map(region, 0..pages, size), clean));
+    let last = draft.parameters().cpus - 1;
+    draft.update(last, region, 1, AccessKind::Write);
+    let change = change(draft, region);
+    draft.edit(region, vec![change], way.0, &[1, 2]);
 }
 
 /// The kernel may execute it now: a change in place.
@@ -56,105 +42,50 @@ fn hidden(draft: &Draft, region: usize) -> Change<El1> {
 }
 
 pub(super) fn protect_page(draft: &mut Draft) {
-    Case::new(4, PAGE, Permit::None).draw(draft, |draft, region| executable(draft, region, 1..2));
-}
-
-pub(super) fn protect_page_at_once(draft: &mut Draft) {
-    draft.take_shortcuts();
-    protect_page(draft);
+    draw(draft, PAGES, UNLICENSED, |draft, region| executable(draft, region, 1..2));
 }
 
 pub(super) fn hide_page(draft: &mut Draft) {
-    Case::new(4, PAGE, Permit::None).draw(draft, hidden);
-}
-
-pub(super) fn hide_page_at_once(draft: &mut Draft) {
-    draft.take_shortcuts();
-    hide_page(draft);
+    draw(draft, PAGES, UNLICENSED, hidden);
 }
 
 pub(super) fn unmap_page(draft: &mut Draft) {
-    Case::new(4, PAGE, Permit::None).draw(draft, |draft, region| draft.unmap(region, 1..2));
+    draw(draft, PAGES, UNLICENSED, |draft, region| draft.unmap(region, 1..2));
 }
 
 pub(super) fn age_pages(draft: &mut Draft) {
-    Case::new(4, PAGE, Permit::None).draw(draft, |draft, region| Change::Age { from: draft.range(region, 0..2) });
+    draw(draft, PAGES, UNLICENSED, |draft, region| Change::Age { from: draft.range(region, 0..2) });
 }
 
 pub(super) fn clean_pages(draft: &mut Draft) {
-    Case::new(4, PAGE, Permit::None).draw(draft, |draft, region| Change::Clean { from: draft.range(region, 0..2) });
+    draw(draft, PAGES, UNLICENSED, |draft, region| Change::Clean { from: draft.range(region, 0..2) });
 }
 
 pub(super) fn device(draft: &mut Draft) {
     let device = |draft: &Draft, region| draft.protect(region, 1..2, Stage1Attributes::memory(1), NONE);
-    Case::new(4, PAGE, Permit::Break).draw(draft, device);
+    draw(draft, PAGES, BROKEN, device);
 }
 
 pub(super) fn remap(draft: &mut Draft) {
-    Case::new(4, PAGE, Permit::Break).draw(draft, |draft, region| draft.remap(region, 1..2, PAGE, 7));
+    draw(draft, PAGES, BROKEN, |draft, region| draft.remap(region, 1..2, PAGE, 7));
 }
 
 pub(super) fn protect_group(draft: &mut Draft) {
     let group = draft.group();
-    Case::new(group, GROUP, Permit::Break).draw(draft, |draft, region| executable(draft, region, 0..group));
+    draw(draft, (group, GROUP), BROKEN, |draft, region| executable(draft, region, 0..group));
 }
 
-pub(super) fn protect_member(draft: &mut Draft) {
-    member(draft, Permit::Break);
+pub(super) fn member(draft: &mut Draft, way: Way) {
+    let group = draft.group();
+    draw(draft, (group, GROUP), way, |draft, region| executable(draft, region, 2..3));
 }
 
-pub(super) fn protect_member_in_place(draft: &mut Draft) {
-    member(draft, Permit::Tolerated);
-}
-
-pub(super) fn protect_member_not_cached(draft: &mut Draft) {
-    member(draft, Permit::NotCached);
-}
-
-pub(super) fn protect_member_abruptly(draft: &mut Draft) {
-    Case::new(draft.group(), GROUP, Permit::Tolerated)
-        .abrupt()
-        .draw(draft, |draft, region| executable(draft, region, 2..3));
-}
-
-fn member(draft: &mut Draft, permit: Permit) {
-    Case::new(draft.group(), GROUP, permit).draw(draft, |draft, region| executable(draft, region, 2..3));
-}
-
-pub(super) fn unmap_part(draft: &mut Draft) {
-    part(draft, Permit::Break);
-}
-
-pub(super) fn unmap_part_in_place(draft: &mut Draft) {
-    part(draft, Permit::Tolerated);
-}
-
-pub(super) fn unmap_part_not_cached(draft: &mut Draft) {
-    part(draft, Permit::NotCached);
-}
-
-pub(super) fn unmap_part_abruptly(draft: &mut Draft) {
-    Case::new(draft.block(), BLOCK, Permit::Tolerated).abrupt().draw(draft, |draft, region| draft.unmap(region, 2..3));
-}
-
-fn part(draft: &mut Draft, permit: Permit) {
-    Case::new(draft.block(), BLOCK, permit).draw(draft, |draft, region| draft.unmap(region, 2..3));
-}
-
-pub(super) fn fold_in_place(draft: &mut Draft) {
-    fold(draft, Permit::Tolerated);
-}
-
-pub(super) fn fold_not_cached(draft: &mut Draft) {
-    fold(draft, Permit::NotCached);
-}
-
-pub(super) fn fold_abruptly(draft: &mut Draft) {
+pub(super) fn part(draft: &mut Draft, way: Way) {
     let block = draft.block();
-    Case::new(block, PAGE, Permit::Tolerated).abrupt().draw(draft, |draft, region| draft.collapse(region, 0..block));
+    draw(draft, (block, BLOCK), way, |draft, region| draft.unmap(region, 2..3));
 }
 
-fn fold(draft: &mut Draft, permit: Permit) {
+pub(super) fn fold(draft: &mut Draft, way: Way) {
     let block = draft.block();
-    Case::new(block, PAGE, permit).draw(draft, |draft, region| draft.collapse(region, 0..block));
+    draw(draft, (block, PAGE), way, |draft, region| draft.collapse(region, 0..block));
 }

@@ -15,10 +15,23 @@ mod text;
 
 use machine::seed::Seed;
 
+use crate::levels::Levels;
 use crate::parameters::Parameters;
-use crate::scenario::Scenario;
+use crate::scenario::{Permit, Scenario};
+
+use linear::{EVERY_2, EVERY_3, MIXED};
+use marked::BROKEN;
 
 pub use draft::Draft;
+
+/// A licence, and what CPUs tolerate.
+type Way = (Permit, Levels);
+
+const IN_PLACE: Way = (Permit::Tolerated, Levels::all(3));
+const WITH_CONFLICTS: Way = (Permit::Tolerated, Levels::all(2));
+const NOT_CACHED: Way = (Permit::NotCached, Levels::all(1));
+/// Level 3 for the CPU that changes the page table, less for others.
+const ON_MIXED: Way = (Permit::Tolerated, Levels::mixed([3, 2, 3, 2]));
 
 /// A workload.
 #[derive(Clone, Copy)]
@@ -98,58 +111,64 @@ pub const ALL: &[Workload] = &[
     small("part-made", "a part is claimed and mapped, another is emptied and given back", basic::part_made),
     long("all-edit", "every CPU edits a page of one table, and looks at the others'", basic::all_edit),
     small("table-reuse", "a table that one CPU frees is built with by another", basic::table_reuse),
-    small("split-in-place", "a block is split in place, where CPUs tolerate it", resize::split_in_place),
-    small("split-with-conflicts", "the same where conflict aborts may come", resize::split_with_conflicts),
-    small("split-not-cached", "a block is split by the nT protocol", resize::split_not_cached),
-    small(
-        "split-on-mixed",
-        "a block is split in place on CPUs that differ, none under level 2",
-        resize::split_on_mixed,
-    ),
-    small("split-not-cached-on-mixed", "the same by the nT protocol, none under 1", resize::split_not_cached_on_mixed),
-    small("split-on-one-at-0", "the same where one CPU tolerates nothing", resize::split_on_one_at_0),
+    small("split-in-place", "a block is split in place, where CPUs tolerate it", |it| resize::split(it, IN_PLACE)),
+    small("split-with-conflicts", "the same where conflict aborts may come", |it| resize::split(it, WITH_CONFLICTS)),
+    small("split-not-cached", "a block is split by the nT protocol", |it| resize::split(it, NOT_CACHED)),
+    small("split-on-mixed", "a block is split in place on CPUs that differ, none under level 2", |it| {
+        resize::split(it, ON_MIXED)
+    }),
+    small("split-not-cached-on-mixed", "the same by the nT protocol, none under 1", |it| {
+        resize::split(it, (Permit::NotCached, Levels::mixed([3, 1, 2, 1])))
+    }),
+    small("split-on-one-at-0", "the same where one CPU tolerates nothing", |it| {
+        resize::split(it, (Permit::Tolerated, Levels::mixed([0, 3, 3, 3])))
+    }),
     small("split-to-pages", "a block's first pages become single ones", resize::split_to_pages),
     small("split-marked", "hardware marks a block dirty while it is split in place", resize::split_marked),
-    small("dissolve-marked", "hardware marks a member of a group while it is dissolved", resize::dissolve_marked),
-    small("dissolve-marked-in-place", "the same in place", resize::dissolve_marked_in_place),
+    small("dissolve-marked", "hardware marks a member of a group while it is dissolved", |it| {
+        resize::marked_group(it, Permit::Break)
+    }),
+    small("dissolve-marked-in-place", "the same in place", |it| {
+        resize::marked_group(it.on(EVERY_3), Permit::Tolerated)
+    }),
     small("cut-marked", "hardware marks a member of a group of blocks that becomes a table", resize::cut_marked),
-    small("protect-part-in-place", "a page of a block becomes read-only, in place", resize::protect_part_in_place),
-    small("protect-part-not-cached", "the same by the nT protocol", resize::protect_part_not_cached),
-    small(
-        "protect-group-of-block",
-        "a group's worth of a block becomes read-only, in place",
-        resize::protect_group_of_block_in_place,
-    ),
-    small(
-        "protect-group-of-block-with-conflicts",
-        "the same where conflict aborts may come",
-        resize::protect_group_of_block_with_conflicts,
-    ),
-    small(
-        "protect-part-on-mixed",
-        "a page of a block becomes read-only, in place, on CPUs that differ",
-        resize::protect_part_on_mixed,
-    ),
-    small("protect-member-in-place", "a page of a group becomes read-only, in place", resize::protect_member_in_place),
-    small(
-        "protect-member-with-conflicts",
-        "the same where conflict aborts may come",
-        resize::protect_member_with_conflicts,
-    ),
-    long("fold-table", "pages fold into a block: break-before-make", resize::fold_table),
-    long(
-        "fold-table-in-place",
-        "pages fold into a block in place, where CPUs tolerate it",
-        resize::fold_table_in_place,
-    ),
-    long("fold-table-with-conflicts", "the same where conflict aborts may come", resize::fold_table_with_conflicts),
-    long("fold-table-on-mixed", "the same on CPUs that differ", resize::fold_table_on_mixed),
-    long("fold-table-not-cached", "pages fold into a block by the nT protocol", resize::fold_table_not_cached),
+    small("protect-part-in-place", "a page of a block becomes read-only, in place", |it| {
+        resize::protect_part(it, IN_PLACE)
+    }),
+    small("protect-part-not-cached", "the same by the nT protocol", |it| resize::protect_part(it, NOT_CACHED)),
+    small("protect-group-of-block", "a group's worth of a block becomes read-only, in place", |it| {
+        resize::protect_group_of_block(it, IN_PLACE)
+    }),
+    small("protect-group-of-block-with-conflicts", "the same where conflict aborts may come", |it| {
+        resize::protect_group_of_block(it, WITH_CONFLICTS)
+    }),
+    small("protect-part-on-mixed", "a page of a block becomes read-only, in place, on CPUs that differ", |it| {
+        resize::protect_part(it, ON_MIXED)
+    }),
+    small("protect-member-in-place", "a page of a group becomes read-only, in place", |it| {
+        resize::protect_member(it, IN_PLACE)
+    }),
+    small("protect-member-with-conflicts", "the same where conflict aborts may come", |it| {
+        resize::protect_member(it, WITH_CONFLICTS)
+    }),
+    long("fold-table", "pages fold into a block: break-before-make", |it| {
+        resize::fold(it, (Permit::Break, Levels::all(0)))
+    }),
+    long("fold-table-in-place", "pages fold into a block in place, where CPUs tolerate it", |it| {
+        resize::fold(it, IN_PLACE)
+    }),
+    long("fold-table-with-conflicts", "the same where conflict aborts may come", |it| resize::fold(it, WITH_CONFLICTS)),
+    long("fold-table-on-mixed", "the same on CPUs that differ", |it| resize::fold(it, ON_MIXED)),
+    long("fold-table-not-cached", "pages fold into a block by the nT protocol", |it| resize::fold(it, NOT_CACHED)),
     small("fold-group", "pages fold into a contiguous group", resize::fold_group),
     long("fold-offline", "a table folds before any CPU walks it", resize::fold_offline),
     long("fold-marked", "hardware marks a page dirty while its table folds", resize::fold_marked),
-    long("fold-read-only", "pages that forbid writing fold, whose DBM means nothing", resize::fold_read_only),
-    long("fold-read-only-in-place", "the same in place", resize::fold_read_only_in_place),
+    long("fold-read-only", "pages that forbid writing fold, whose DBM means nothing", |it| {
+        resize::read_only_with_dbm(it, Permit::Break)
+    }),
+    long("fold-read-only-in-place", "the same in place", |it| {
+        resize::read_only_with_dbm(it.on(EVERY_3), Permit::Tolerated)
+    }),
     small("remap-live", "a page leads elsewhere: break-before-make", resize::remap_live),
     small("remap-part", "a page of a block leads elsewhere", resize::remap_part),
     long("remap-table", "a block takes a live table's place", resize::remap_table),
@@ -173,22 +192,30 @@ pub const ALL: &[Workload] = &[
     small("table-beside-page", "a table goes whole, and the page after it", neighbours::table_beside_page),
     small("page-beside-table", "a page goes, and the table after it whole", neighbours::page_beside_table),
     small("page-beside-split", "a page goes, and the first of a block, split in place", neighbours::page_beside_split),
-    small("last-member-not-cached", "a group's last page becomes read-only: nT", neighbours::last_member_not_cached),
-    small("first-member-not-cached", "the same of its first page", neighbours::first_member_not_cached),
+    small("last-member-not-cached", "a group's last page becomes read-only: nT", |it| {
+        neighbours::member_not_cached(it, true)
+    }),
+    small("first-member-not-cached", "the same of its first page", |it| neighbours::member_not_cached(it, false)),
     long("tables-side-by-side", "more tables go than a gather keeps, as one range", neighbours::tables_side_by_side),
     long("parked", "a block is split and a table folds while every other CPU is off the tables", resize::parked),
-    long("parked-on-mixed", "the same by the one CPU that tolerates every size", resize::parked_on_mixed),
-    small("protect-page-at-once", "a page becomes read-only by the shortcut for one page", basic::protect_page_at_once),
-    small("hide-page-at-once", "a page is hidden and shown by it", basic::hide_page_at_once),
+    long("parked-on-mixed", "the same by the one CPU that tolerates every size", |it| {
+        resize::parked(it.on(Levels::mixed([3, 0, 1, 2])))
+    }),
+    small("protect-page-at-once", "a page becomes read-only by the shortcut for one page", |it| {
+        basic::protect_page(it.take_shortcuts())
+    }),
+    small("hide-page-at-once", "a page is hidden and shown by it", |it| resize::hide_and_show(it.take_shortcuts())),
     small(
         "protect-member-at-once",
         "a page of a group becomes read-only by it, in place",
         resize::protect_member_at_once,
     ),
     small("marked-protect", "hardware marks a page while it becomes executable", marked::protect_page),
-    small("marked-protect-at-once", "the same by the shortcut for one page", marked::protect_page_at_once),
+    small("marked-protect-at-once", "the same by the shortcut for one page", |it| {
+        marked::protect_page(it.take_shortcuts())
+    }),
     small("marked-hide", "hardware marks a page while it is hidden", marked::hide_page),
-    small("marked-hide-at-once", "the same by the shortcut for one page", marked::hide_page_at_once),
+    small("marked-hide-at-once", "the same by the shortcut for one page", |it| marked::hide_page(it.take_shortcuts())),
     small("marked-unmap", "hardware marks a page while it goes", marked::unmap_page),
     small("marked-age", "hardware marks a page while pages lose their access flag", marked::age_pages),
     small("marked-clean", "hardware marks a page while pages become clean", marked::clean_pages),
@@ -199,67 +226,79 @@ pub const ALL: &[Workload] = &[
         "hardware marks a member of a group while the group becomes executable",
         marked::protect_group,
     ),
-    small(
-        "marked-member",
-        "hardware marks a member of a group while another becomes executable",
-        marked::protect_member,
-    ),
-    small("marked-member-in-place", "the same in place", marked::protect_member_in_place),
-    small("marked-member-abrupt", "the same where conflict aborts may come", marked::protect_member_abruptly),
-    small("marked-member-not-cached", "the same by the nT protocol", marked::protect_member_not_cached),
-    small("marked-part", "hardware marks a block while a page of it goes", marked::unmap_part),
-    small("marked-part-in-place", "the same in place", marked::unmap_part_in_place),
-    small("marked-part-abrupt", "the same where conflict aborts may come", marked::unmap_part_abruptly),
-    small("marked-part-not-cached", "the same by the nT protocol", marked::unmap_part_not_cached),
-    long("marked-fold-in-place", "hardware marks a page while its table folds in place", marked::fold_in_place),
-    long("marked-fold-abrupt", "the same where conflict aborts may come", marked::fold_abruptly),
-    long("marked-fold-not-cached", "the same by the nT protocol", marked::fold_not_cached),
+    small("marked-member", "hardware marks a member of a group while another becomes executable", |it| {
+        marked::member(it, BROKEN)
+    }),
+    small("marked-member-in-place", "the same in place", |it| marked::member(it, IN_PLACE)),
+    small("marked-member-abrupt", "the same where conflict aborts may come", |it| marked::member(it, WITH_CONFLICTS)),
+    small("marked-member-not-cached", "the same by the nT protocol", |it| marked::member(it, NOT_CACHED)),
+    small("marked-part", "hardware marks a block while a page of it goes", |it| marked::part(it, BROKEN)),
+    small("marked-part-in-place", "the same in place", |it| marked::part(it, IN_PLACE)),
+    small("marked-part-abrupt", "the same where conflict aborts may come", |it| marked::part(it, WITH_CONFLICTS)),
+    small("marked-part-not-cached", "the same by the nT protocol", |it| marked::part(it, NOT_CACHED)),
+    long("marked-fold-in-place", "hardware marks a page while its table folds in place", |it| {
+        marked::fold(it, IN_PLACE)
+    }),
+    long("marked-fold-abrupt", "the same where conflict aborts may come", |it| marked::fold(it, WITH_CONFLICTS)),
+    long("marked-fold-not-cached", "the same by the nT protocol", |it| marked::fold(it, NOT_CACHED)),
     small("linear-read-only", "a page of a block becomes read-only, by the linear map", linear::read_only),
-    small("linear-executable", "a page of a group becomes executable and read-only", linear::executable),
-    small("linear-hide", "a page of a block is hidden", linear::hide),
+    small("linear-executable", "a page of a group becomes executable and read-only", |it| {
+        linear::executable(it, EVERY_3)
+    }),
+    small("linear-hide", "a page of a block is hidden", |it| linear::hide(it, EVERY_3)),
     small("linear-show", "a page of a group is hidden, and shown", linear::show),
     small("linear-default", "a page of a group is protected and hidden, and as before", linear::default),
-    small("linear-list", "pages of two blocks of a group are hidden by one list", linear::list),
+    small("linear-list", "pages of two blocks of a group are hidden by one list", |it| linear::list(it, EVERY_3)),
     small("linear-show-part", "a block is hidden, and a page of it shown", linear::show_part),
     small("linear-atomic", "a page is hidden and shown in atomic context", linear::atomic),
-    small(
-        "linear-hide-with-conflicts",
-        "a page of a block is hidden where conflict aborts may come",
-        linear::hide_with_conflicts,
-    ),
+    small("linear-hide-with-conflicts", "a page of a block is hidden where conflict aborts may come", |it| {
+        linear::hide(it, EVERY_2)
+    }),
     small(
         "linear-executable-with-conflicts",
         "a page of a group becomes executable where conflict aborts may come",
-        linear::executable_with_conflicts,
+        |it| linear::executable(it, EVERY_2),
     ),
-    small("linear-list-on-mixed", "a list is hidden on CPUs that differ, none under level 2", linear::list_on_mixed),
-    long(
-        "linear-heal-on-mixed",
-        "a block is split and heals on CPUs that differ, none under level 2",
-        linear::heal_on_mixed,
-    ),
-    long("linear-heal", "a page of a block is protected and released, and the block heals", linear::heal),
+    small("linear-list-on-mixed", "a list is hidden on CPUs that differ, none under level 2", |it| {
+        linear::list(it, MIXED)
+    }),
+    long("linear-heal-on-mixed", "a block is split and heals on CPUs that differ, none under level 2", |it| {
+        linear::heal(it, MIXED)
+    }),
+    long("linear-heal", "a page of a block is protected and released, and the block heals", |it| {
+        linear::heal(it, EVERY_3)
+    }),
     long("linear-heal-alone", "the same by one CPU that breaks before it makes", linear::heal_alone),
-    small("memory-goes", "a page of a block is removed from a linear map", coming::remove),
+    small("memory-goes", "a page of a block is removed from a linear map", |it| {
+        coming::remove(it, EVERY_3, (false, false))
+    }),
     small("memory-goes-whole", "a block is removed in halves, and its table with the second", coming::remove_all),
-    small("memory-goes-on-mixed", "a page is removed on CPUs that differ, none under level 2", coming::remove_on_mixed),
-    long("memory-comes-back", "a page of a block is removed and added, and the block heals", coming::come_back),
+    small("memory-goes-on-mixed", "a page is removed on CPUs that differ, none under level 2", |it| {
+        coming::remove(it, MIXED, (false, false))
+    }),
+    long("memory-comes-back", "a page of a block is removed and added, and the block heals", |it| {
+        coming::remove(it, EVERY_3, (true, true))
+    }),
     long("memory-comes-back-alone", "the same by one CPU that breaks before it makes", coming::come_back_alone),
-    long(
-        "memory-goes-and-heals",
-        "a page of a block is removed, and what is left heals around it",
-        coming::heal_around,
-    ),
-    small("parking", "a page of a block becomes read-only, while CPUs that must not see it park", parking::protect),
-    apart("parking-show", "a page of a block is hidden and shown, while CPUs park", parking::show),
-    apart(
-        "parking-heal",
-        "a page of a block is protected and released, and the block heals, while CPUs park",
-        parking::heal,
-    ),
-    small("arrival", "a CPU arrives while a page of a block becomes read-only", parking::arrive_at_protect),
-    apart("arrival-at-show", "a CPU arrives while a page of a block is hidden and shown", parking::arrive_at_show),
-    apart("arrival-at-heal", "a CPU arrives while a block is split and heals", parking::arrive_at_heal),
+    long("memory-goes-and-heals", "a page of a block is removed, and what is left heals around it", |it| {
+        coming::remove(it, EVERY_3, (false, true))
+    }),
+    small("parking", "a page of a block becomes read-only, while CPUs that must not see it park", |it| {
+        parking::seen(it, parking::PROTECT)
+    }),
+    apart("parking-show", "a page of a block is hidden and shown, while CPUs park", |it| {
+        parking::seen(it, parking::SHOW)
+    }),
+    apart("parking-heal", "a page of a block is protected and released, and the block heals, while CPUs park", |it| {
+        parking::seen(it, parking::HEAL)
+    }),
+    small("arrival", "a CPU arrives while a page of a block becomes read-only", |it| {
+        parking::met(it, parking::PROTECT)
+    }),
+    apart("arrival-at-show", "a CPU arrives while a page of a block is hidden and shown", |it| {
+        parking::met(it, parking::SHOW)
+    }),
+    apart("arrival-at-heal", "a CPU arrives while a block is split and heals", |it| parking::met(it, parking::HEAL)),
     apart("two-initiators", "two CPUs change one linear map, and park for each other", parking::two),
     small("text-goes", "text goes with its table, and both are used anew, while a kernel reads it", text::goes),
     small("text-hidden", "text is hidden and shown by the linear map, while a kernel reads it", text::is_hidden),

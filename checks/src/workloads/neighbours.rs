@@ -52,21 +52,12 @@ pub(super) fn page_beside_split(draft: &mut Draft) {
     draft.edit(region, vec![gone, part], Permit::Tolerated, &[block - 1, block]);
 }
 
-/// The last page of a contiguous group becomes read-only by the nT protocol, and the group is dissolved for the first.
-pub(super) fn last_member_not_cached(draft: &mut Draft) {
-    member_not_cached(draft, |group| group - 1);
-}
-
-/// The same of the first page.
-pub(super) fn first_member_not_cached(draft: &mut Draft) {
-    member_not_cached(draft, |_| 0);
-}
-
-fn member_not_cached(draft: &mut Draft, member: impl Fn(u64) -> u64) {
+/// The last or the first page of a contiguous group becomes read-only by the nT protocol, and the group is dissolved for the first.
+pub(super) fn member_not_cached(draft: &mut Draft, is_last: bool) {
     draft.parameters_mut().bbm = Levels::all(1);
     let group = draft.group();
     let region = draft.region(&[(0..group, GROUP)]);
-    let page = member(group);
+    let page = if is_last { group - 1 } else { 0 };
     let change = draft.read_only(region, page..page + 1);
     draft.edit(region, vec![change], Permit::NotCached, &[group - 1, 0]);
 }

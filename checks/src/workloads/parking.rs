@@ -8,23 +8,29 @@ use pagetable::{Change, El1};
 use vmsa::{LeafSize, Level, Stage1Attributes};
 
 use super::draft::Draft;
-use super::linear::at_level;
+use super::linear::at;
 
 const BLOCK: LeafSize = LeafSize::single(Level::L2);
 /// A page of a region, and its neighbour.
 const PAGE: u64 = 5;
 const NEIGHBOUR: u64 = 6;
 
+/// What a page becomes, one after the other, and whether its block heals then.
+pub(super) type Wishes = (&'static [Wanted], bool);
+
+pub(super) const PROTECT: Wishes = (&[Wanted::ReadOnly], false);
+pub(super) const SHOW: Wishes = (&[Wanted::Hidden, Wanted::Shown], false);
+pub(super) const HEAL: Wishes = (&[Wanted::ReadOnly, Wanted::Writable], true);
+
 /// CPUs of the levels that they have share one map.
 fn share(draft: &mut Draft) {
     let levels = draft.parameters().bbm;
-    at_level(draft, 3);
-    draft.parameters_mut().bbm = levels;
+    at(draft, levels);
     draft.share_map(0);
 }
 
 /// A page of a block becomes this and that; the block heals where that is asked for.
-fn change(draft: &mut Draft, cpu: usize, wanted: &[Wanted], heals: bool) -> usize {
+fn change(draft: &mut Draft, cpu: usize, (wanted, heals): Wishes) -> usize {
     let block = draft.block();
     let region = draft.region(&[]);
     let leaf = fresh(draft, draft.map(region, 0..block, BLOCK));
@@ -55,31 +61,19 @@ const fn page(number: u64) -> Range<u64> {
 }
 
 /// The others look on, and hardware of the last of them marks what it may.
-fn seen(draft: &mut Draft, wanted: &[Wanted], heals: bool) {
+pub(super) fn seen(draft: &mut Draft, wishes: Wishes) {
     share(draft);
-    let region = change(draft, 0, wanted, heals);
+    let region = change(draft, 0, wishes);
     let last = draft.parameters().cpus - 1;
     draft.update(last, region, NEIGHBOUR, AccessKind::Read);
     draft.readers(region, &[PAGE, NEIGHBOUR]);
 }
 
-pub(super) fn protect(draft: &mut Draft) {
-    seen(draft, &[Wanted::ReadOnly], false);
-}
-
-pub(super) fn show(draft: &mut Draft) {
-    seen(draft, &[Wanted::Hidden, Wanted::Shown], false);
-}
-
-pub(super) fn heal(draft: &mut Draft) {
-    seen(draft, &[Wanted::ReadOnly, Wanted::Writable], true);
-}
-
 /// The last CPU comes meanwhile, looks, and has its hardware mark what it may.
-fn met(draft: &mut Draft, wanted: &[Wanted], heals: bool) {
+pub(super) fn met(draft: &mut Draft, wishes: Wishes) {
     share(draft);
     draft.set_cpus(draft.parameters().cpus.max(2));
-    let region = change(draft, 0, wanted, heals);
+    let region = change(draft, 0, wishes);
     let late = draft.parameters().cpus - 1;
     (1..late).for_each(|cpu| draft.readers_of(cpu, region, &[PAGE, NEIGHBOUR]));
     draft.arrive(late);
@@ -87,24 +81,12 @@ fn met(draft: &mut Draft, wanted: &[Wanted], heals: bool) {
     draft.readers_of(late, region, &[NEIGHBOUR, PAGE]);
 }
 
-pub(super) fn arrive_at_protect(draft: &mut Draft) {
-    met(draft, &[Wanted::ReadOnly], false);
-}
-
-pub(super) fn arrive_at_show(draft: &mut Draft) {
-    met(draft, &[Wanted::Hidden, Wanted::Shown], false);
-}
-
-pub(super) fn arrive_at_heal(draft: &mut Draft) {
-    met(draft, &[Wanted::ReadOnly, Wanted::Writable], true);
-}
-
 /// Two CPUs change a block each, and look at the other's; a third one looks at both.
 pub(super) fn two(draft: &mut Draft) {
     share(draft);
     draft.set_cpus(draft.parameters().cpus.max(2));
-    let one = change(draft, 0, &[Wanted::ReadOnly], false);
-    let other = change(draft, 1, &[Wanted::Hidden], false);
+    let one = change(draft, 0, PROTECT);
+    let other = change(draft, 1, (&[Wanted::Hidden], false));
     draft.read(0, other, NEIGHBOUR);
     draft.read(1, one, NEIGHBOUR);
     for cpu in 2..draft.parameters().cpus {

@@ -5,7 +5,7 @@ use pagetable::{Change, El1};
 use vmsa::{LeafSize, Level, Stage1Attributes};
 
 use super::draft::Draft;
-use crate::levels::Levels;
+use super::{IN_PLACE, Way};
 use crate::scenario::Permit;
 
 const PAGE: LeafSize = LeafSize::PAGE;
@@ -13,18 +13,8 @@ const GROUP: LeafSize = LeafSize::group(Level::L3);
 const BLOCK: LeafSize = LeafSize::single(Level::L2);
 const BLOCK_GROUP: LeafSize = LeafSize::group(Level::L2);
 
-const EVERY_0: Levels = Levels::all(0);
-const EVERY_1: Levels = Levels::all(1);
-const EVERY_2: Levels = Levels::all(2);
-const EVERY_3: Levels = Levels::all(3);
-/// Level 3 for the CPU that changes the page table, less for others.
-const NOT_UNDER_2: Levels = Levels::mixed([3, 2, 3, 2]);
-const NOT_UNDER_1: Levels = Levels::mixed([3, 1, 2, 1]);
-const ONE_3: Levels = Levels::mixed([3, 0, 1, 2]);
-const ALL_BUT_ONE_3: Levels = Levels::mixed([0, 3, 3, 3]);
-
 /// A block is split by `permit`.
-fn split(draft: &mut Draft, permit: Permit, bbm: Levels) {
+pub(super) fn split(draft: &mut Draft, (permit, bbm): Way) {
     draft.parameters_mut().bbm = bbm;
     let block = draft.block();
     let region = draft.region(&[(0..block, BLOCK)]);
@@ -32,42 +22,13 @@ fn split(draft: &mut Draft, permit: Permit, bbm: Levels) {
     draft.edit(region, vec![change], permit, &[5, 4]);
 }
 
-pub(super) fn split_in_place(draft: &mut Draft) {
-    split(draft, Permit::Tolerated, EVERY_3);
-}
-
-pub(super) fn split_with_conflicts(draft: &mut Draft) {
-    split(draft, Permit::Tolerated, EVERY_2);
-}
-
-pub(super) fn split_not_cached(draft: &mut Draft) {
-    split(draft, Permit::NotCached, EVERY_1);
-}
-
-pub(super) fn split_on_mixed(draft: &mut Draft) {
-    split(draft, Permit::Tolerated, NOT_UNDER_2);
-}
-
-pub(super) fn split_not_cached_on_mixed(draft: &mut Draft) {
-    split(draft, Permit::NotCached, NOT_UNDER_1);
-}
-
-/// Where one CPU tolerates nothing, it makes no difference whose the change is.
-pub(super) fn split_on_one_at_0(draft: &mut Draft) {
-    split(draft, Permit::Tolerated, ALL_BUT_ONE_3);
-}
-
 /// A page of a block becomes read-only by `permit`.
-fn protect_part(draft: &mut Draft, permit: Permit, bbm: Levels) {
+pub(super) fn protect_part(draft: &mut Draft, (permit, bbm): Way) {
     draft.parameters_mut().bbm = bbm;
     let block = draft.block();
     let region = draft.region(&[(0..block, BLOCK)]);
     let change = draft.read_only(region, 3..4);
     draft.edit(region, vec![change], permit, &[3, 4]);
-}
-
-pub(super) fn protect_part_in_place(draft: &mut Draft) {
-    protect_part(draft, Permit::Tolerated, EVERY_3);
 }
 
 /// A page of a group becomes read-only in place, by the shortcut for one page.
@@ -75,40 +36,24 @@ pub(super) fn protect_member_at_once(draft: &mut Draft) {
     draft.take_shortcuts();
     let parameters = draft.parameters_mut();
     // Where hardware marks one member, that is to be said of all, which takes a plan.
-    (parameters.bbm, parameters.hardware) = (EVERY_3, (false, false));
+    (parameters.bbm, parameters.hardware) = (IN_PLACE.1, (false, false));
     let group = draft.group();
     let region = draft.region(&[(0..group, GROUP)]);
     let change = draft.read_only(region, 2..3);
     draft.edit(region, vec![change], Permit::Tolerated, &[2, 3]);
 }
 
-pub(super) fn protect_part_not_cached(draft: &mut Draft) {
-    protect_part(draft, Permit::NotCached, EVERY_1);
-}
-
-pub(super) fn protect_part_on_mixed(draft: &mut Draft) {
-    protect_part(draft, Permit::Tolerated, NOT_UNDER_2);
-}
-
 /// Pages of a block that are to be a contiguous group become read-only in place.
-fn protect_group_of_block(draft: &mut Draft, bbm: Levels) {
+pub(super) fn protect_group_of_block(draft: &mut Draft, (permit, bbm): Way) {
     draft.parameters_mut().bbm = bbm;
     let (block, group) = (draft.block(), draft.group());
     let region = draft.region(&[(0..block, BLOCK)]);
     let change = draft.read_only(region, group..2 * group);
-    draft.edit(region, vec![change], Permit::Tolerated, &[group + 1, 2 * group]);
-}
-
-pub(super) fn protect_group_of_block_in_place(draft: &mut Draft) {
-    protect_group_of_block(draft, EVERY_3);
-}
-
-pub(super) fn protect_group_of_block_with_conflicts(draft: &mut Draft) {
-    protect_group_of_block(draft, EVERY_2);
+    draft.edit(region, vec![change], permit, &[group + 1, 2 * group]);
 }
 
 /// A page of a contiguous group becomes read-only by `permit`.
-fn protect_member(draft: &mut Draft, permit: Permit, bbm: Levels) {
+pub(super) fn protect_member(draft: &mut Draft, (permit, bbm): Way) {
     draft.parameters_mut().bbm = bbm;
     let group = draft.group();
     let region = draft.region(&[(0..group, GROUP)]);
@@ -116,41 +61,13 @@ fn protect_member(draft: &mut Draft, permit: Permit, bbm: Levels) {
     draft.edit(region, vec![change], permit, &[3, 4]);
 }
 
-pub(super) fn protect_member_in_place(draft: &mut Draft) {
-    protect_member(draft, Permit::Tolerated, EVERY_3);
-}
-
-pub(super) fn protect_member_with_conflicts(draft: &mut Draft) {
-    protect_member(draft, Permit::Tolerated, EVERY_2);
-}
-
 /// Pages fold into a block by `permit`.
-fn fold(draft: &mut Draft, permit: Permit, bbm: Levels) {
+pub(super) fn fold(draft: &mut Draft, (permit, bbm): Way) {
     draft.parameters_mut().bbm = bbm;
     let block = draft.block();
     let region = draft.region(&[(0..block, PAGE)]);
     let change = draft.collapse(region, 0..block);
     draft.edit(region, vec![change], permit, &[0, block - 1]);
-}
-
-pub(super) fn fold_table(draft: &mut Draft) {
-    fold(draft, Permit::Break, EVERY_0);
-}
-
-pub(super) fn fold_table_in_place(draft: &mut Draft) {
-    fold(draft, Permit::Tolerated, EVERY_3);
-}
-
-pub(super) fn fold_table_with_conflicts(draft: &mut Draft) {
-    fold(draft, Permit::Tolerated, EVERY_2);
-}
-
-pub(super) fn fold_table_not_cached(draft: &mut Draft) {
-    fold(draft, Permit::NotCached, EVERY_1);
-}
-
-pub(super) fn fold_table_on_mixed(draft: &mut Draft) {
-    fold(draft, Permit::Tolerated, NOT_UNDER_2);
 }
 
 pub(super) fn fold_group(draft: &mut Draft) {
@@ -225,7 +142,7 @@ pub(super) fn unmap_and_map(draft: &mut Draft) {
 
 /// A page of a block that one gather has split in place leads elsewhere by break-before-make before it is finished.
 pub(super) fn split_and_remap(draft: &mut Draft) {
-    draft.parameters_mut().bbm = EVERY_3;
+    draft.parameters_mut().bbm = IN_PLACE.1;
     let block = draft.block();
     let region = draft.region(&[(0..block, BLOCK)]);
     let (first, second) = (draft.read_only(region, 3..4), draft.remap(region, 5..6, PAGE, 5));
@@ -261,7 +178,7 @@ pub(super) fn clean_leaves(draft: &mut Draft) {
 
 /// Hardware marks a block as accessed or dirty at the moment it is split in place: no page below may lose the mark.
 pub(super) fn split_marked(draft: &mut Draft) {
-    draft.parameters_mut().bbm = EVERY_3;
+    draft.parameters_mut().bbm = IN_PLACE.1;
     draft.parameters_mut().hardware = (true, true);
     let block = draft.block();
     let region = draft.region(&[]);
@@ -286,19 +203,8 @@ pub(super) fn fold_marked(draft: &mut Draft) {
     draft.edit(region, vec![change], Permit::Break, &[5, 4]);
 }
 
-/// Pages that forbid writing, with a bit that means nothing where hardware manages the access flag alone: their block forbids
-/// it too.
-pub(super) fn fold_read_only(draft: &mut Draft) {
-    read_only_with_dbm(draft, Permit::Break);
-}
-
-/// The same in place.
-pub(super) fn fold_read_only_in_place(draft: &mut Draft) {
-    draft.parameters_mut().bbm = EVERY_3;
-    read_only_with_dbm(draft, Permit::Tolerated);
-}
-
-fn read_only_with_dbm(draft: &mut Draft, permit: Permit) {
+/// Pages that forbid writing, with a bit that means nothing where hardware manages the access flag alone: their block forbids it too.
+pub(super) fn read_only_with_dbm(draft: &mut Draft, permit: Permit) {
     draft.parameters_mut().hardware = (true, false);
     let block = draft.block();
     let region = draft.region(&[]);
@@ -310,17 +216,7 @@ fn read_only_with_dbm(draft: &mut Draft, permit: Permit) {
 
 /// Hardware marks a member of a contiguous group while the group is dissolved: a TLB's entry for the group may have let any
 /// member be written since, so that none may be without the mark.
-pub(super) fn dissolve_marked(draft: &mut Draft) {
-    marked_group(draft, Permit::Break);
-}
-
-/// The same, in place.
-pub(super) fn dissolve_marked_in_place(draft: &mut Draft) {
-    draft.parameters_mut().bbm = EVERY_3;
-    marked_group(draft, Permit::Tolerated);
-}
-
-fn marked_group(draft: &mut Draft, permit: Permit) {
+pub(super) fn marked_group(draft: &mut Draft, permit: Permit) {
     let group = draft.group();
     let region = marked(draft, group, GROUP, 2);
     let change = draft.split(region, 5);
@@ -361,12 +257,6 @@ pub(super) fn parked(draft: &mut Draft) {
         draft.join(cpu, region);
         draft.readers_of(cpu, region, &[4, 2 * block + 1]);
     }
-}
-
-/// The same, by the one CPU that tolerates every size.
-pub(super) fn parked_on_mixed(draft: &mut Draft) {
-    draft.parameters_mut().bbm = ONE_3;
-    parked(draft);
 }
 
 /// The same mapping with more attributes.

@@ -5,7 +5,7 @@ use linearmap::Wanted;
 use vmsa::{LeafSize, Level};
 
 use super::draft::Draft;
-use super::linear::at_level;
+use super::linear::{EVERY_3, at};
 
 const PAGE: LeafSize = LeafSize::PAGE;
 const BLOCK: LeafSize = LeafSize::single(Level::L2);
@@ -15,7 +15,7 @@ const CHOICES: [(usize, usize); 3] = [(0, 0), (1, 0), (0, 1)];
 
 /// Pages of text, and the block of the linear map by which their frames are read.
 fn regions(draft: &mut Draft) -> (usize, usize) {
-    at_level(draft, 3);
+    at(draft, EVERY_3);
     let (text, block) = (draft.region(&[(0..2, PAGE)]), draft.block());
     let linear = draft.region(&[]);
     let alias = draft.map_like(linear, 0..block, BLOCK, text);
