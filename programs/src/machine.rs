@@ -93,24 +93,6 @@ pub fn fork() -> Option<i32> {
     }
 }
 
-/// A thread that sleeps on this stack for ever. Whether there is one.
-pub fn sleeper(stack: u64, bytes: usize) -> bool {
-    extern "C" fn sleep(_: *mut libc::c_void) -> *mut libc::c_void {
-        loop {
-            // SAFETY: it waits, and changes nothing.
-            unsafe { libc::pause() };
-        }
-    }
-    let (mut attributes, mut thread) = (std::mem::MaybeUninit::uninit(), 0);
-    let thread: *mut u64 = &raw mut thread;
-    // SAFETY: it makes attributes.
-    unsafe { libc::pthread_attr_init(attributes.as_mut_ptr()) };
-    // SAFETY: attributes that were made; the stack is mapped, and the thread's alone.
-    unsafe { libc::pthread_attr_setstack(attributes.as_mut_ptr(), stack as *mut libc::c_void, bytes) };
-    // SAFETY: as above; the thread makes a call and nothing more.
-    unsafe { libc::pthread_create(thread.cast(), attributes.as_ptr(), sleep, std::ptr::null_mut()) == 0 }
-}
-
 /// Ends at once.
 pub fn exit(status: i32) -> ! {
     // SAFETY: it ends the process.

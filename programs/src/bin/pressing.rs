@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 use libc::*;
 use programs::child::{child, ended, wait};
-use programs::machine::{exit, fork, sleeper, word};
+use programs::machine::{exit, fork, word};
 use programs::memory::{ANONYMOUS, READ_WRITE};
 use programs::{call, map, page, tell, touch};
 
@@ -19,23 +19,13 @@ use programs::{call, map, page, tell, touch};
 const PAGES_LEFT: u64 = 16;
 /// Bytes before the end from which on single pages are taken.
 const SMALL_STEPS: u64 = 32 << 20;
-/// Threads that sleep.
-const SLEEPERS: u64 = 256;
-/// Bytes of a sleeping thread: less than the kernel has for it.
-const STACK: usize = 8 << 10;
 /// Bytes of a pipe.
 const PIPE: u64 = 64 << 10;
 
 fn main() {
-    let forks = || println!("  the fork: {}", child(|| 7));
-    println!("a fork beside it: {}", beside("0", take_memory, forks));
-    let rest = || println!("  who has the rest: {}", beside("-1000", take_memory, forks));
-    println!("a fork beside threads: {}", beside("0", take_stacks, rest));
-    println!("pipes beside it: {}", beside("0", take_memory, pipes));
-    println!(
-        "a fork beside one that never ends: {}",
-        beside("-1000", take_memory, || tell("  the fork", begin_child()))
-    );
+    println!("a fork beside it: {}", beside("0", || println!("  the fork: {}", child(|| 7))));
+    println!("pipes beside it: {}", beside("0", pipes));
+    println!("a fork beside one that never ends: {}", beside("-1000", || tell("  the fork", begin_child())));
     let alone = child(|| {
         take_memory();
         tell("  the fork", begin_child());
@@ -45,11 +35,11 @@ fn main() {
 }
 
 /// Makes a call while a child has all memory; how the child ended, which does not end by itself.
-fn beside(badness: &str, take: fn(), body: impl FnOnce()) -> String {
+fn beside(badness: &str, body: impl FnOnce()) -> String {
     let has_taken = map(0, page(), READ_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0).expect("memory");
     let hog = fork().unwrap_or_else(|| {
         fs::write("/proc/self/oom_score_adj", badness).expect("a word for who ends");
-        take();
+        take_memory();
         word(has_taken).store(1, Ordering::Release);
         loop {
             let _ = call(SYS_sched_yield, &[]);
@@ -88,13 +78,6 @@ fn take_memory() {
     while available() > left {
         touch(places.next().expect("addresses go on"), page(), 1);
     }
-}
-
-/// Takes memory for what the kernel has of sleeping threads, as much as any fork needs and more.
-fn take_stacks() {
-    let stacks = map(0, SLEEPERS * STACK as u64, READ_WRITE, ANONYMOUS, -1, 0).expect("room");
-    let count = (stacks..).step_by(STACK).take(SLEEPERS as usize).filter(|stack| sleeper(*stack, STACK)).count();
-    assert_eq!(count as u64, SLEEPERS, "threads");
 }
 
 /// A child that ends at once.
