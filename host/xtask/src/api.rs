@@ -5,10 +5,11 @@
 //! engine/*/api.txt, the record ────────────────────┴▶ came, gone: an item that is gone breaks those who use it
 //! ```
 
-use std::{fmt, fs, path::Path};
+use std::fmt;
 
 use cargo_metadata::{Package, semver::Version};
 use clap::Parser;
+use fs_err as fs;
 
 use crate::{
     cargo,
@@ -65,7 +66,7 @@ pub(crate) fn main(options: &Options) -> Result<Status, Failure> {
             return Err(Failure::new(Status::Failed, line));
         } else {
             let path = record_path(package);
-            fs::write(&path, read.now.text(&read.name)).map_err(|error| Failure::file(path.as_ref(), &error))?;
+            fs::write(&path, read.now.text(&read.name))?;
         }
     }
     Ok(status)
@@ -113,7 +114,7 @@ fn read(package: &Package) -> Result<Crate, Failure> {
 /// The headings of the changelog, which name the versions that are out.
 fn released() -> Result<String, Failure> {
     let path = cargo::workspace().join("CHANGELOG.md");
-    fs::read_to_string(&path).map_err(|error| Failure::file(Path::new(&path), &error))
+    Ok(fs::read_to_string(path)?)
 }
 
 impl Record {

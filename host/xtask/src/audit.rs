@@ -5,9 +5,10 @@
 //! busybox, programs, modules ──cpio──┴─▶ vellum audit ──▶ the guest's lines, findings, a verdict
 //! ```
 
-use std::{ffi::OsString, fs, path::PathBuf, time::Duration};
+use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{Parser, ValueEnum, value_parser};
+use fs_err as fs;
 
 use crate::{
     bare::Program,
@@ -191,7 +192,7 @@ fn symbols(linux: &Linux) -> Result<PathBuf, Failure> {
     if text.is_empty() {
         return Err(Failure::new(Status::Failed, format!("{} does not name its functions", linux.name)));
     }
-    fs::write(&map, text).map_err(|error| Failure::file(&map, &error))?;
+    fs::write(&map, text)?;
     Ok(map)
 }
 

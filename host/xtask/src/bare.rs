@@ -2,13 +2,13 @@
 
 use std::{
     ffi::OsStr,
-    fs,
     io::{BufRead, BufReader, Read},
     path::{Path, PathBuf},
     process::Stdio,
     thread,
 };
 
+use fs_err as fs;
 use serde_json::Value;
 
 use crate::{
@@ -127,7 +127,7 @@ fn executable(messages: &str, name: &str) -> Option<PathBuf> {
 
 /// Writes the flat Image beside the ELF file, unless the one there is the same.
 fn write_image(elf: &Path, name: &str) -> Result<PathBuf, Failure> {
-    let file = fs::read(elf).map_err(|error| Failure::file(elf, &error))?;
+    let file = fs::read(elf)?;
     let image =
         image::flatten(&file).map_err(|what| Failure::new(Status::Failed, format!("{} {what}", elf.display())))?;
     let path = elf.with_file_name(name);
@@ -136,8 +136,8 @@ fn write_image(elf: &Path, name: &str) -> Result<PathBuf, Failure> {
     }
     // A QEMU that starts meanwhile must see the old Image or the new one, never half of it.
     let unfinished = elf.with_file_name(format!("{name}.{}", std::process::id()));
-    fs::write(&unfinished, image).map_err(|error| Failure::file(&unfinished, &error))?;
-    fs::rename(&unfinished, &path).map_err(|error| Failure::file(&path, &error))?;
+    fs::write(&unfinished, image)?;
+    fs::rename(&unfinished, &path)?;
     Ok(path)
 }
 

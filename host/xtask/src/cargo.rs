@@ -26,8 +26,12 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
 }
 
 /// Runs cargo with these variables besides its own, gives each line to `say`, and returns all of them with its success.
-pub(crate) fn output(arguments: &[String], variables: &[(&str, PathBuf)], say: &mut dyn FnMut(&str)) -> (String, bool) {
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+pub(crate) fn output(
+    arguments: &[impl AsRef<str>],
+    variables: &[(&str, PathBuf)],
+    say: &mut dyn FnMut(&str),
+) -> (String, bool) {
+    let arguments: Vec<&str> = arguments.iter().map(AsRef::as_ref).collect();
     let mut command = cargo(&arguments);
     command.env("CARGO_TERM_COLOR", "never").env("RUSTDOCFLAGS", "-D warnings");
     command.envs(variables.iter().map(|(name, value)| (name, value)));

@@ -7,12 +7,12 @@
 //! ```
 
 use std::{
-    fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
 use clap::{Parser, ValueEnum};
+use fs_err as fs;
 
 use crate::{
     bare::Program,
@@ -161,7 +161,7 @@ impl Demo<'_> {
     /// Has `vellum report` draw both.
     fn draw(&self, linux: &Guest<'_>, ours: &Guest<'_>) -> Result<(), Failure> {
         let folder = self.page.parent().unwrap_or(self.page);
-        fs::create_dir_all(folder).map_err(|error| Failure::file(folder, &error))?;
+        fs::create_dir_all(folder)?;
         let mut command = Command::new(self.place.reader);
         command.args(["report", &linux.source(), &ours.source(), "--part", "kernel", "-o"]).arg(self.page);
         command.args(["--called", &name(self.linux), "--called", "Vellum"]);

@@ -4,15 +4,16 @@
 //! Built with Rust's own linker and C runtime for musl: no C compiler is needed, and they run on any distribution.
 
 use std::{
-    fs,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Command,
 };
 
 use clap::Args;
+use fs_err as fs;
 
 use crate::{
     cargo,
+    command::{output, runs},
     outcome::{Failure, Status},
     terminal,
     toolchain::ensure_target,
@@ -42,24 +43,24 @@ pub(crate) fn main() -> Result<Status, Failure> {
     let folder = target_folder()?.join("dist");
     // What an older version left is not to be among the checksums.
     let _ = fs::remove_dir_all(&folder);
-    create(&folder)?;
+    fs::create_dir_all(&folder)?;
     let manual = manual(&folder)?;
     let mut names = Vec::new();
     for machine in [&X86, &ARM] {
         let name = format!("vellum-{}-linux", machine.name);
         let program = folder.join(&name);
-        copy(&build_for(machine)?, &program)?;
+        fs::copy(build_for(machine)?, &program)?;
         names.push(name);
-        if has("dpkg-deb") {
+        if runs("dpkg-deb", &["--version"]) {
             names.push(package(machine, &program, &manual, &folder)?);
         } else {
             eprintln!("cargo xtask: there is no dpkg-deb here: no Debian package is made");
         }
     }
-    fs::remove_dir_all(&manual).map_err(|error| Failure::file(&manual, &error))?;
+    fs::remove_dir_all(&manual)?;
     let mut command = Command::new("sha256sum");
     let sums = output(command.args(&names).current_dir(&folder))?;
-    write(&folder.join("SHA256SUMS"), &sums)?;
+    fs::write(folder.join("SHA256SUMS"), sums)?;
     names.push("SHA256SUMS".to_owned());
     for name in names {
         terminal::print(format_args!("{}\n", folder.join(name).display()));
@@ -102,7 +103,7 @@ fn manual(folder: &Path) -> Result<PathBuf, Failure> {
     let vellum = target_folder()?.join("release/vellum");
     output(Command::new(&vellum).arg("man").arg(&manual))?;
     let script = output(Command::new(&vellum).args(["completions", "bash"]))?;
-    write(&manual.join("vellum.bash"), &script)?;
+    fs::write(manual.join("vellum.bash"), script)?;
     Ok(manual)
 }
 
@@ -113,14 +114,14 @@ fn package(machine: &Machine, program: &Path, manual: &Path, folder: &Path) -> R
         ["usr/bin", "usr/share/man/man1", "usr/share/bash-completion/completions", "usr/share/doc/vellum", "DEBIAN"]
             .map(|name| root.join(name));
     for folder in [&bin, &man, &words, &about, &control] {
-        create(folder)?;
+        fs::create_dir_all(folder)?;
     }
-    copy(program, &bin.join("vellum"))?;
-    copy(&manual.join("vellum.bash"), &words.join("vellum"))?;
-    write(&about.join("copyright"), licences()?.as_bytes())?;
-    let pages = fs::read_dir(manual).map_err(|error| Failure::file(manual, &error))?;
+    fs::copy(program, bin.join("vellum"))?;
+    fs::copy(manual.join("vellum.bash"), words.join("vellum"))?;
+    fs::write(about.join("copyright"), licences()?)?;
+    let pages = fs::read_dir(manual)?;
     for page in pages.flatten().filter(|page| page.file_name().to_string_lossy().ends_with(".1")) {
-        copy(&page.path(), &man.join(page.file_name()))?;
+        fs::copy(page.path(), man.join(page.file_name()))?;
     }
     let text = format!(
         "Package: vellum\nVersion: {version}\nArchitecture: {}\nMaintainer: The Vellum project <nobody@localhost>\n\
@@ -129,10 +130,10 @@ fn package(machine: &Machine, program: &Path, manual: &Path, folder: &Path) -> R
          logged of its stores, barriers and TLBIs.\n",
         machine.debian
     );
-    write(&control.join("control"), text.as_bytes())?;
+    fs::write(control.join("control"), text)?;
     let name = format!("vellum_{version}_{}.deb", machine.debian);
     output(Command::new("dpkg-deb").args(["--root-owner-group", "--build"]).arg(&root).arg(folder.join(&name)))?;
-    fs::remove_dir_all(&root).map_err(|error| Failure::file(&root, &error))?;
+    fs::remove_dir_all(&root)?;
     Ok(name)
 }
 
@@ -141,38 +142,10 @@ fn licences() -> Result<String, Failure> {
     let mut text = String::from("Vellum may be used by either of these licences, as you choose.\n");
     for name in ["LICENSE-MIT", "LICENSE-APACHE"] {
         let path = cargo::workspace().join(name);
-        let licence = fs::read_to_string(&path).map_err(|error| Failure::file(&path, &error))?;
+        let licence = fs::read_to_string(&path)?;
         text += &format!("\n---- {name} ----\n\n{licence}");
     }
     Ok(text)
-}
-
-fn has(program: &str) -> bool {
-    let mut command = Command::new(program);
-    command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
-}
-
-/// What a program prints that must succeed.
-fn output(command: &mut Command) -> Result<Vec<u8>, Failure> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let failed = |what: String| Failure::new(Status::Failed, format!("{name}: {what}"));
-    let output = command.stdin(Stdio::null()).output().map_err(|error| failed(error.to_string()))?;
-    match output.status.success() {
-        true => Ok(output.stdout),
-        false => Err(failed(String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; "))),
-    }
-}
-
-fn create(folder: &Path) -> Result<(), Failure> {
-    fs::create_dir_all(folder).map_err(|error| Failure::file(folder, &error))
-}
-
-fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
-    fs::copy(from, to).map(|_| ()).map_err(|error| Failure::file(to, &error))
-}
-
-fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    fs::write(path, bytes).map_err(|error| Failure::file(path, &error))
 }
 
 fn target_folder() -> Result<PathBuf, Failure> {

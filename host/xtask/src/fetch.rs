@@ -12,10 +12,7 @@ pub(crate) mod linux;
 pub(crate) mod qemu;
 pub(crate) mod selftests;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
 
@@ -158,10 +155,6 @@ pub(crate) fn missing() -> Result<(), Failure> {
         _ => Err(failure),
     })?;
     fetch_qemu(None, false).map(|_| ())
-}
-
-fn create(folder: &Path) -> Result<(), Failure> {
-    fs::create_dir_all(folder).map_err(|error| Failure::file(folder, &error))
 }
 
 /// A suite's name becomes a part of a path and of a line.

@@ -11,6 +11,7 @@ mod bench;
 mod boot;
 mod cargo;
 mod check;
+mod command;
 mod compare;
 mod demo;
 mod dist;

@@ -65,6 +65,13 @@ impl Failure {
     }
 }
 
+/// Of a file, whose path `fs_err` says.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        Failure::new(Status::Failed, error.to_string())
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.line)

@@ -33,7 +33,6 @@ fn bad_input_is_one_line_and_status_2() {
         &["test", "--fast"],
         &["test", "no test has this name"],
         &["tidy", "everything"],
-        &["check", "--litmus", "--code"],
     ] {
         let output = xtask(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");

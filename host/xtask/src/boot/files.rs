@@ -1,11 +1,12 @@
 //! What one run writes beside the Image.
 
 use std::{
-    fs,
     path::{Path, PathBuf},
     process,
     sync::atomic::{AtomicUsize, Ordering},
 };
+
+use fs_err as fs;
 
 use crate::outcome::Failure;
 
@@ -22,7 +23,7 @@ impl Files {
     /// Writes a file beside the Image, for as long as this lives.
     pub(crate) fn write(&mut self, image: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf, Failure> {
         let path = self.name(image, name);
-        fs::write(&path, bytes).map_err(|error| Failure::file(&path, &error))?;
+        fs::write(&path, bytes)?;
         Ok(path)
     }
 

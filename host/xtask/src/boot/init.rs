@@ -1,9 +1,8 @@
 //! `--init`: the program that our kernel runs, its files, and how the kernel is told.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
+
+use fs_err as fs;
 
 use super::{files::Files, options::Options};
 use crate::{
@@ -80,20 +79,19 @@ pub(super) fn archive(options: &Options, image: &Path, files: &mut Files) -> Res
         BUSYBOX => Some(Kind::HOST.need()?.busybox),
         _ => Kind::HOST.find().map(|linux| linux.busybox),
     };
-    let read = |path: &Path| fs::read(path).map_err(|error| Failure::file(path, &error));
     let mut archive = Archive::new();
     ["bin", "dev", "proc", "tmp"].iter().for_each(|folder| archive.folder(folder));
     if let Some(busybox) = busybox {
-        archive.program("bin/busybox", &read(&busybox)?);
+        archive.program("bin/busybox", &fs::read(&busybox)?);
         archive.link("bin/sh", BUSYBOX);
     }
     if name == LOADER || is_stress {
         archive = with_module(archive)?;
     }
     if is_on_host(name) {
-        archive.program(&format!("bin/{}", file_name(name)), &read(Path::new(name))?);
+        archive.program(&format!("bin/{}", file_name(name)), &fs::read(name)?);
     } else if OWN.contains(&name) {
-        archive.program(&format!("bin/{name}"), &read(&dist::build_static("programs")?.join(name))?);
+        archive.program(&format!("bin/{name}"), &fs::read(dist::build_static("programs")?.join(name))?);
     } else if name != BUSYBOX {
         let line =
             format!("--init {name}: expected the path of a static arm64 program, or busybox; nothing was booted");
@@ -105,7 +103,7 @@ pub(super) fn archive(options: &Options, image: &Path, files: &mut Files) -> Res
 /// The archive with the module in it.
 fn with_module(mut archive: Archive) -> Result<Archive, Failure> {
     let object = bare::build_module()?;
-    let object = fs::read(&object).map_err(|error| Failure::file(&object, &error))?;
+    let object = fs::read(&object)?;
     ["lib", "lib/modules"].iter().for_each(|folder| archive.folder(folder));
     archive.program("lib/modules/sample.o", &object);
     Ok(archive)

@@ -1,12 +1,15 @@
 //! Sees that QEMU is there, and installs it where that is allowed.
 
 use std::{
-    fs, io,
+    io,
     path::Path,
     process::{Command, Stdio},
 };
 
+use fs_err as fs;
+
 use crate::{
+    command::runs,
     fetch::qemu,
     outcome::{Failure, Status},
 };
@@ -52,13 +55,6 @@ fn missing(why: &str) -> Failure {
     Failure::new(Status::HostLacks, line)
 }
 
-/// Whether a program exists and succeeds.
-fn runs(program: &str, arguments: &[&str]) -> bool {
-    let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().is_ok_and(|status| status.success())
-}
-
 fn is_root() -> bool {
     Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout.trim_ascii() == b"0")
 }
@@ -80,12 +76,6 @@ fn apt(privilege: &[&str], arguments: &[&str]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_program_that_is_not_there_does_not_run() {
-        assert!(!runs("no-such-program-anywhere", &[]));
-        assert!(runs("true", &[]) && !runs("false", &[]));
-    }
 
     #[test]
     fn a_folder_without_lists_has_none() {

@@ -1,7 +1,6 @@
 //! Who puts the kernel into memory: QEMU itself, U-Boot from a disk, or a debugger from the ELF file.
 
 use std::{
-    fs,
     io::{self, Read, Write},
     os::unix::net::{UnixListener, UnixStream},
     path::{Path, PathBuf},
@@ -11,6 +10,7 @@ use std::{
 };
 
 use elf::{ElfBytes, abi::PT_LOAD, endian::LittleEndian};
+use fs_err as fs;
 
 use super::{files::Files, options::Options, qemu, tree};
 use crate::outcome::{Failure, Status};
@@ -29,7 +29,7 @@ pub(crate) fn u_boot(options: &Options, image: &Path) -> Result<(Command, Files)
     let written = fs::create_dir_all(disk.join("extlinux"))
         .and_then(|()| fs::copy(image, disk.join("Image")))
         .and_then(|_| fs::write(disk.join("extlinux/extlinux.conf"), script));
-    written.map_err(|error| Failure::file(&disk, &error))?;
+    written?;
     let mut command = options.emulator.command()?;
     command.args(qemu::machine_arguments(options)).arg("-bios").arg(firmware);
     command.arg("-drive").arg(format!("file=fat:{},format=raw,if=none,id=disk,readonly=on", disk.display()));
@@ -49,7 +49,7 @@ fn find_u_boot(image: &Path) -> Result<PathBuf, Failure> {
         return Ok(installed);
     }
     if !fetched.exists() {
-        fs::create_dir_all(&folder).map_err(|error| Failure::file(&folder, &error))?;
+        fs::create_dir_all(&folder)?;
         let runs = |script: &str| {
             let mut command = Command::new("sh");
             command.args(["-c", script]).current_dir(&folder);
@@ -71,10 +71,10 @@ pub(crate) fn gdb(options: &Options, image: &Path, elf: &Path) -> Result<(Comman
     let shape = shape.ok_or_else(|| Failure::bad_input("no such tree"))?;
     let (mut command, mut files, blob_at) =
         tree::without_image(options, image, &qemu::kernel_command_line(options), shape)?;
-    let file = fs::read(elf).map_err(|error| Failure::file(elf, &error))?;
+    let file = fs::read(elf)?;
     let segments = segments(&file).map_err(|what| Failure::new(Status::Failed, what))?;
     let socket = files.name(image, "gdb");
-    let listener = UnixListener::bind(&socket).map_err(|error| Failure::file(&socket, &error))?;
+    let listener = UnixListener::bind(&socket)?;
     command.arg("-chardev").arg(format!("socket,id=gdb,path={}", socket.display()));
     command.args(["-gdb", "chardev:gdb", "-S"]);
     thread::spawn(move || {

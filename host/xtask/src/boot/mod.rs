@@ -23,10 +23,11 @@ pub(crate) mod tree;
 mod view;
 
 use std::{
-    fs,
     io::{self, IsTerminal, Write},
     process::Command,
 };
+
+use fs_err as fs;
 
 use crate::{
     bare::{self, Kernel, Program},

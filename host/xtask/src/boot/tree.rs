@@ -11,12 +11,13 @@ mod edit;
 pub(crate) mod shapes;
 
 use std::{
-    fs, io,
+    io,
     path::Path,
     process::{Command, Stdio},
 };
 
 use dtoolkit::{fdt::Fdt, model::DeviceTree};
+use fs_err as fs;
 
 use super::{files::Files, image, options::Options, qemu};
 use crate::{

@@ -5,9 +5,9 @@
 //!   cargo xtask test     fails if a row is missing, its result is not `passed`, or those files have changed since
 //! ```
 
+use fs_err as fs;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -98,8 +98,7 @@ impl Long {
     pub(crate) fn run(&self, say: &mut dyn FnMut(&str)) -> (String, bool) {
         let variables: Vec<(&str, PathBuf)> =
             self.variables.iter().map(|(name, value)| (*name, PathBuf::from(value))).collect();
-        let call: Vec<String> = self.call.iter().map(|word| word.to_string()).collect();
-        cargo::output(&call, &variables, say)
+        cargo::output(self.call, &variables, say)
     }
 }
 
@@ -146,7 +145,7 @@ pub(super) fn main(names: &[OsString]) -> Result<Status, Failure> {
         let mut rows = record()?;
         rows.insert(long.name.to_owned(), row);
         let path = cargo::workspace().join(RECORD);
-        fs::write(&path, write(&rows)).map_err(|error| Failure::file(&path, &error))?;
+        fs::write(&path, write(&rows))?;
     }
     Ok(status)
 }
@@ -181,11 +180,7 @@ fn problem(long: &Long, row: Option<&Row>, digest: &str) -> Option<String> {
 /// The rows of the record by name; none if there is no record.
 fn record() -> Result<BTreeMap<String, Row>, Failure> {
     let path = cargo::workspace().join(RECORD);
-    let text = if path.exists() {
-        fs::read_to_string(&path).map_err(|error| Failure::file(&path, &error))?
-    } else {
-        String::new()
-    };
+    let text = if path.exists() { fs::read_to_string(&path)? } else { String::new() };
     parse(&text).map_err(|line| Failure::bad_input(format!("{RECORD}:{line}: expected six columns")))
 }
 

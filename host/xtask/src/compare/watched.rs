@@ -7,13 +7,14 @@
 
 use std::{
     ffi::OsString,
-    fs,
     io::{BufRead, BufReader, Read, Write},
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::Duration,
 };
+
+use fs_err as fs;
 
 use super::count::Count;
 use crate::{
@@ -49,7 +50,7 @@ pub(crate) struct Folder(PathBuf);
 impl Folder {
     pub(crate) fn new(name: &str) -> Result<Folder, Failure> {
         let folder = std::env::temp_dir().join(format!("vellum-{name}-{}", std::process::id()));
-        fs::create_dir_all(&folder).map_err(|error| Failure::file(&folder, &error))?;
+        fs::create_dir_all(&folder)?;
         Ok(Folder(folder))
     }
 }

@@ -3,12 +3,17 @@
 //! What is downloaded is held against the hashes of the signed release file, by apt itself.
 
 use std::{
-    env, fs,
+    env,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
-use crate::outcome::{Failure, Status};
+use fs_err as fs;
+
+use crate::{
+    command::{output, runs},
+    outcome::{Failure, Status},
+};
 
 /// Where Debian's packages are, unless the variable names another mirror.
 const MIRROR: &str = "http://deb.debian.org/debian";
@@ -29,26 +34,21 @@ pub(super) struct Apt {
 impl Apt {
     /// An apt for `architecture` with its files in a folder of its own below `root`.
     pub(super) fn new(root: &Path, architecture: &str, suite: Option<&str>) -> Result<Apt, Failure> {
-        for program in ["apt-get", "apt-cache", "dpkg-deb"] {
-            let version = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-            if !version.is_ok_and(|status| status.success()) {
-                let line = format!("there is no {program} here: only a Debian or its kin can fetch Debian's packages");
-                return Err(Failure::new(Status::HostLacks, line));
-            }
+        if let Some(program) =
+            ["apt-get", "apt-cache", "dpkg-deb"].iter().find(|program| !runs(program, &["--version"]))
+        {
+            let line = format!("there is no {program} here: only a Debian or its kin can fetch Debian's packages");
+            return Err(Failure::new(Status::HostLacks, line));
         }
         let root = root.join(format!("{}-{architecture}", suite.unwrap_or("host")));
         for folder in ["state/lists/partial", "cache/archives/partial", "archives"] {
-            super::create(&root.join(folder))?;
+            fs::create_dir_all(root.join(folder))?;
         }
-        let write = |name: &str, text: &str| {
-            let path = root.join(name);
-            fs::write(&path, text).map_err(|error| Failure::file(&path, &error))
-        };
-        write("state/status", "")?;
+        fs::write(root.join("state/status"), "")?;
         if let Some(suite) = suite {
             let mirror = env::var(MIRROR_VARIABLE).unwrap_or(MIRROR.to_owned());
             let keyring = KEYRINGS.into_iter().find(|keyring| Path::new(keyring).exists());
-            write("sources.list", &sources(&mirror, suite, keyring))?;
+            fs::write(root.join("sources.list"), sources(&mirror, suite, keyring))?;
         }
         Ok(Apt { root, architecture: architecture.to_owned(), suite: suite.map(str::to_owned) })
     }
@@ -97,7 +97,7 @@ impl Apt {
         self.get(&[&["install", "--yes", "--download-only", "--no-install-recommends"], packages].concat())?;
         clear(to)?;
         extract(&archives, to)?;
-        fs::remove_dir_all(&archives).map_err(|error| Failure::file(&archives, &error))
+        Ok(fs::remove_dir_all(&archives)?)
     }
 
     /// The version of a package that would be taken.
@@ -174,13 +174,10 @@ fn candidate_among(text: &str) -> Option<String> {
 
 /// Unpacks every package of a folder.
 fn extract(archives: &Path, to: &Path) -> Result<(), Failure> {
-    let entries = fs::read_dir(archives).map_err(|error| Failure::file(archives, &error))?;
+    let entries = fs::read_dir(archives)?;
     let packages = entries.flatten().map(|entry| entry.path());
     for archive in packages.filter(|path| path.extension().is_some_and(|extension| extension == "deb")) {
-        let status = Command::new("dpkg-deb").arg("--extract").args([&archive, to]).status();
-        if !status.is_ok_and(|status| status.success()) {
-            return Err(Failure::new(Status::Failed, format!("dpkg-deb cannot unpack {}", archive.display())));
-        }
+        output(Command::new("dpkg-deb").arg("--extract").args([&archive, to]))?;
     }
     Ok(())
 }
@@ -188,9 +185,9 @@ fn extract(archives: &Path, to: &Path) -> Result<(), Failure> {
 /// Empties a folder, and makes it if it is not there.
 fn clear(folder: &Path) -> Result<(), Failure> {
     if folder.exists() {
-        fs::remove_dir_all(folder).map_err(|error| Failure::file(folder, &error))?;
+        fs::remove_dir_all(folder)?;
     }
-    super::create(folder)
+    Ok(fs::create_dir_all(folder)?)
 }
 
 #[cfg(test)]

@@ -4,10 +4,12 @@
 
 use std::{
     env::consts,
-    fs,
+    fs::Permissions,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
+
+use fs_err as fs;
 
 use super::{apt::Apt, qemu::architecture};
 use crate::outcome::{Failure, Status};
@@ -38,8 +40,8 @@ pub(super) fn fetch() -> Result<(), Failure> {
     let (script, root) = (path(), path().with_file_name("root"));
     let _ = fs::remove_file(&script);
     apt.unpack_with_all_it_needs(&[PACKAGE], &root)?;
-    fs::write(&script, text(&root)).map_err(|error| Failure::file(&script, &error))?;
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).map_err(|error| Failure::file(&script, &error))
+    fs::write(&script, text(&root))?;
+    Ok(fs::set_permissions(&script, Permissions::from_mode(0o755))?)
 }
 
 fn text(root: &Path) -> String {

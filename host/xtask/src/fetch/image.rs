@@ -6,11 +6,9 @@
 //!  0 "MZ"   4 "zimg"   8 offset of the payload   12 its bytes   24 how it is compressed, ended by zero
 //! ```
 
-use std::{
-    fs::{self, File},
-    path::Path,
-    process::{Command, Stdio},
-};
+use std::{path::Path, process::Command};
+
+use fs_err::{self as fs, File};
 
 use crate::outcome::{Failure, Status};
 
@@ -27,7 +25,7 @@ enum Kernel<'a> {
 
 /// Makes the file an Image if it is none.
 pub(super) fn unpack(path: &Path) -> Result<(), Failure> {
-    let bytes = fs::read(path).map_err(|error| Failure::file(path, &error))?;
+    let bytes = fs::read(path)?;
     match recognise(&bytes).map_err(|line| Failure::new(Status::Failed, format!("{}: {line}", path.display())))? {
         Kernel::Image => Ok(()),
         Kernel::Packed(program, packed) => decompress(program, packed, path),
@@ -61,14 +59,13 @@ fn recognise(bytes: &[u8]) -> Result<Kernel<'_>, String> {
 /// Unpacks into a file beside, which takes the place of the compressed one.
 pub(super) fn decompress(program: &str, packed: &[u8], path: &Path) -> Result<(), Failure> {
     let (from, to) = (path.with_extension("packed"), path.with_extension("image"));
-    let about = |error| Failure::file(&from, &error);
-    fs::write(&from, packed).map_err(about)?;
-    let input = File::open(&from).map_err(about)?;
-    let output = File::create(&to).map_err(|error| Failure::file(&to, &error))?;
-    let status = Command::new(program).args(["-d", "-c"]).stdin(Stdio::from(input)).stdout(output).status();
+    fs::write(&from, packed)?;
+    let (input, output) = (File::open(&from)?, File::create(&to)?);
+    let status =
+        Command::new(program).args(["-d", "-c"]).stdin(input.into_parts().0).stdout(output.into_parts().0).status();
     let _ = fs::remove_file(&from);
     match status {
-        Ok(status) if status.success() => fs::rename(&to, path).map_err(|error| Failure::file(path, &error)),
+        Ok(status) if status.success() => Ok(fs::rename(&to, path)?),
         Ok(_) => Err(Failure::new(Status::Failed, format!("{program} cannot unpack {}", path.display()))),
         Err(_) => Err(Failure::new(Status::HostLacks, format!("the kernel is compressed: {program} is needed"))),
     }
@@ -112,7 +109,7 @@ mod tests {
         fs::create_dir_all(&folder).expect("a folder");
         let (plain, kernel) = (folder.join("plain"), folder.join("vmlinuz"));
         fs::write(&plain, image()).expect("written");
-        let input = File::open(&plain).expect("the file");
+        let input = File::open(&plain).expect("the file").into_parts().0;
         let packed = Command::new("gzip").arg("-c").stdin(input).output().expect("gzip runs");
         fs::write(&kernel, zboot(b"gzip", &packed.stdout)).expect("written");
         let unpacked = unpack(&kernel);

@@ -1,9 +1,8 @@
 //! A Linux for guests: Debian's kernel, a static busybox, and an init of ours.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
+
+use fs_err as fs;
 
 use super::{apt::Apt, cpio::Archive, image};
 use crate::{
@@ -92,7 +91,7 @@ impl Kind {
         let packages = &both[..if modules == kernel { 1 } else { 2 }];
         let unpacked = apt.unpack(&[packages, &["busybox-static"]].concat(), 60)?;
         let folder = self.folder();
-        super::create(&folder)?;
+        fs::create_dir_all(&folder)?;
         // The package's name comes last: without it, nothing counts as fetched.
         let package = folder.join("package");
         let _ = fs::remove_file(&package);
@@ -106,7 +105,7 @@ impl Kind {
         }
         // What is left is ten times as large.
         let _ = fs::remove_dir_all(&unpacked);
-        fs::write(&package, format!("{kernel}\n")).map_err(|error| Failure::file(&package, &error))?;
+        fs::write(&package, format!("{kernel}\n"))?;
         self.find().ok_or_else(|| Failure::new(Status::Failed, "what was fetched is not complete"))
     }
 }
@@ -120,12 +119,12 @@ fn kernel_folder(unpacked: &Path) -> PathBuf {
 
 /// Copies the file of a folder whose name starts with `prefix`.
 fn take(folder: &Path, prefix: &str, to: &Path) -> Result<(), Failure> {
-    let entries = fs::read_dir(folder).map_err(|error| Failure::file(folder, &error))?;
+    let entries = fs::read_dir(folder)?;
     let starts = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with(prefix);
     let Some(entry) = entries.flatten().find(starts) else {
         return Err(Failure::new(Status::Failed, format!("{}: no {prefix}… in the package", folder.display())));
     };
-    fs::copy(entry.path(), to).map_err(|error| Failure::file(to, &error))?;
+    fs::copy(entry.path(), to)?;
     Ok(())
 }
 
@@ -133,16 +132,16 @@ fn take(folder: &Path, prefix: &str, to: &Path) -> Result<(), Failure> {
 fn take_module(unpacked: &Path, module: &str, to: &Path) -> Result<(), Failure> {
     let mut folders = vec![unpacked.to_owned()];
     while let Some(folder) = folders.pop() {
-        let entries = fs::read_dir(&folder).map_err(|error| Failure::file(&folder, &error))?;
+        let entries = fs::read_dir(&folder)?;
         for path in entries.flatten().map(|entry| entry.path()) {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             if path.is_dir() && !path.is_symlink() {
                 folders.push(path);
             } else if name == format!("{module}.ko.xz") {
-                let packed = fs::read(&path).map_err(|error| Failure::file(&path, &error))?;
+                let packed = fs::read(&path)?;
                 return image::decompress("xz", &packed, to);
             } else if name == format!("{module}.ko") {
-                return fs::copy(&path, to).map(drop).map_err(|error| Failure::file(to, &error));
+                return Ok(fs::copy(&path, to).map(drop)?);
             }
         }
     }
@@ -154,7 +153,7 @@ impl Linux {
     pub(crate) fn built(&self, name: &str) -> Result<PathBuf, Failure> {
         let fetched = self.kernel.parent().and_then(Path::file_name).unwrap_or_default();
         let folder = cargo::metadata()?.target_directory.into_std_path_buf().join("linux").join(fetched);
-        super::create(&folder)?;
+        fs::create_dir_all(&folder)?;
         Ok(folder.join(name))
     }
 
@@ -174,18 +173,17 @@ impl Linux {
 
     /// Writes an initial file system with `init` and these files, by the names that they have there.
     pub(crate) fn write_with(&self, init: &str, files: &[(String, PathBuf)], to: &Path) -> Result<(), Failure> {
-        let read = |path: &Path| fs::read(path).map_err(|error| Failure::file(path, &error));
         let mut archive = Archive::new();
         for folder in ["bin", "dev", "modules", "proc", "programs", "sys", "tmp"] {
             archive.folder(folder);
         }
         archive.console("dev/console");
-        archive.program("bin/busybox", &read(&self.busybox)?);
+        archive.program("bin/busybox", &fs::read(&self.busybox)?);
         archive.program("init", init.as_bytes());
         for (name, file) in files {
-            archive.program(name, &read(file)?);
+            archive.program(name, &fs::read(file)?);
         }
-        fs::write(to, archive.finish()).map_err(|error| Failure::file(to, &error))
+        Ok(fs::write(to, archive.finish())?)
     }
 }
 

@@ -8,13 +8,14 @@
 use std::{
     env::consts,
     ffi::OsString,
-    fmt, fs,
+    fmt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::OnceLock,
 };
 
 use clap::ValueEnum;
+use fs_err as fs;
 
 use super::apt::Apt;
 use crate::outcome::{Failure, Status};
@@ -84,7 +85,7 @@ impl Version {
         if words(&root).is_none() {
             return failed(format!("{}: no loader or no emulator in the packages", root.display()));
         }
-        fs::write(&package, format!("{PACKAGE} {found}\n")).map_err(|error| Failure::file(&package, &error))?;
+        fs::write(&package, format!("{PACKAGE} {found}\n"))?;
         Ok(found)
     }
 }

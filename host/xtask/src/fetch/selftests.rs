@@ -8,15 +8,17 @@
 
 use std::{
     env::consts,
-    fs,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Command,
     time::SystemTime,
 };
+
+use fs_err as fs;
 
 use super::{apt::Apt, linux::TODAY, qemu::architecture};
 use crate::{
     cargo,
+    command::output,
     outcome::{Failure, Status},
 };
 
@@ -84,7 +86,7 @@ pub(super) fn fetch() -> Result<(), Failure> {
     guest.update()?;
     let headers = folder().join("headers");
     let _ = fs::remove_dir_all(&headers);
-    super::create(&headers)?;
+    fs::create_dir_all(&headers)?;
     take_usr(&guest.unpack(&["libcap-dev"], 1)?, &headers)?;
     let today = Apt::new(&root, "arm64", Some(TODAY))?;
     today.update()?;
@@ -94,13 +96,13 @@ pub(super) fn fetch() -> Result<(), Failure> {
     take_usr(&unpacked, &headers)?;
     let _ = fs::remove_dir_all(&unpacked);
     let version = today.version(&source)?.unwrap_or_default();
-    fs::write(&package, format!("{source} {version}\n")).map_err(|error| Failure::file(&package, &error))
+    Ok(fs::write(&package, format!("{source} {version}\n"))?)
 }
 
 /// Copies headers and libraries, and nothing else that the packages have.
 fn take_usr(unpacked: &Path, to: &Path) -> Result<(), Failure> {
     for part in ["usr/include", "usr/lib"].map(|part| unpacked.join(part)) {
-        run(Command::new("cp").arg("--archive").args([&part, to]))?;
+        output(Command::new("cp").arg("--archive").args([&part, to]))?;
     }
     Ok(())
 }
@@ -109,12 +111,12 @@ fn take_usr(unpacked: &Path, to: &Path) -> Result<(), Failure> {
 fn take_source(archive: &Path, name: &str) -> Result<(), Failure> {
     let source = folder().join("source");
     let _ = fs::remove_dir_all(&source);
-    super::create(&source)?;
+    fs::create_dir_all(&source)?;
     let mut tar = Command::new("tar");
     tar.args(["--extract", "--xz", "--strip-components=1", "--file"]).arg(archive).arg("--directory").arg(&source);
-    run(tar.args(PARTS.map(|part| format!("{name}/{part}"))))?;
+    output(tar.args(PARTS.map(|part| format!("{name}/{part}"))))?;
     let config = source.join(MM).join(CONFIG);
-    fs::write(&config, "").map_err(|error| Failure::file(&config, &error))
+    Ok(fs::write(config, "")?)
 }
 
 /// Builds every test that has not been built since it was fetched, as a static program; returns the folder where they are,
@@ -122,11 +124,11 @@ fn take_source(archive: &Path, name: &str) -> Result<(), Failure> {
 pub(crate) fn build(say: &mut dyn FnMut(&str)) -> Result<PathBuf, Failure> {
     need()?;
     let to = cargo::metadata()?.target_directory.into_std_path_buf().join("selftests");
-    super::create(&to)?;
+    fs::create_dir_all(&to)?;
     let fetched = modified(&folder().join("package"));
     for name in NAMES.into_iter().filter(|name| modified(&to.join(name)) <= fetched) {
         say(&format!("compiling {name}"));
-        run(&mut compile(name, &to.join(name)))?;
+        output(&mut compile(name, &to.join(name)))?;
     }
     Ok(to)
 }
@@ -152,29 +154,9 @@ fn compile(name: &str, to: &Path) -> Command {
     gcc
 }
 
-fn run(command: &mut Command) -> Result<(), Failure> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    match command.stdin(Stdio::null()).output() {
-        Ok(output) if output.status.success() => Ok(()),
-        Ok(output) => {
-            let said = String::from_utf8_lossy(&output.stderr);
-            Err(Failure::new(Status::Failed, format!("{name} failed: {}", said.trim())))
-        }
-        Err(error) => Err(Failure::new(Status::HostLacks, format!("{name}: {error}"))),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_command_that_fails_tells_why() {
-        let failure = run(Command::new("cp").arg("/no/such/file").arg("/tmp")).expect_err("there is no such file");
-        assert!(failure.status == Status::Failed && failure.line.contains("/no/such/file"), "{failure}");
-        let failure = run(&mut Command::new("/no/such/program")).expect_err("there is no such program");
-        assert_eq!(failure.status, Status::HostLacks);
-    }
 
     #[test]
     fn a_test_is_compiled_where_its_sources_are() {

@@ -1,10 +1,11 @@
 //! The project as others find it: a clone in which nothing was ever built, and what README has them do there.
 
 use std::{
-    fs,
     path::Path,
     process::{Command, Stdio},
 };
+
+use fs_err as fs;
 
 use super::{Outcome, Say};
 use crate::{cargo, outcome::Failure};
@@ -30,28 +31,18 @@ const ROWS: [Row; 11] = [
 ];
 
 /// The step.
-pub(super) fn found(say: Say<'_>) -> Outcome {
-    match try_all(say) {
-        Ok(outcome) => outcome,
-        Err(failure) => Outcome::stopped("as others find it", failure),
-    }
-}
-
-fn try_all(say: Say<'_>) -> Result<Outcome, Failure> {
+pub(super) fn found(say: Say<'_>) -> Result<Outcome, Failure> {
     let folder = cargo::new_folder("found")?;
-    fs::create_dir_all(&folder).map_err(|error| Failure::file(Path::new(&folder), &error))?;
+    fs::create_dir_all(&folder)?;
     let clone = format!("git clone --quiet {} ~/clone", cargo::workspace().display());
-    let mut outcome = Outcome::default();
-    for (words, place, expected) in [(clone.as_str(), "", "")].into_iter().chain(ROWS) {
+    let rows = [(clone.as_str(), "", "")].into_iter().chain(ROWS).map(|(words, place, expected)| {
         say(words);
         let said = run(words, Path::new(&folder), place);
-        if said.as_ref().is_ok_and(|said| said.contains(expected)) {
-            outcome.passed += 1;
-        } else {
-            outcome.failed += 1;
-            outcome.output += &format!("{words}: expected `{expected}`\n{}\n", said.unwrap_or_else(|why| why));
-        }
-    }
+        let is_good = said.as_ref().is_ok_and(|said| said.contains(expected));
+        let text = || format!("{words}: expected `{expected}`\n{}\n", said.unwrap_or_else(|why| why));
+        if is_good { Ok(()) } else { Err(text()) }
+    });
+    let outcome = Outcome::of_rows(rows);
     // What is left behind costs room and nothing else.
     let _ = fs::remove_dir_all(&folder);
     Ok(outcome)

@@ -2,9 +2,15 @@
 
 use super::Outcome;
 
+/// The outcome of `cargo test`, from what it printed, and whether it succeeded.
+pub(crate) fn counted((output, has_succeeded): (String, bool)) -> Outcome {
+    let counted = count(&output, has_succeeded);
+    Outcome { output, ..counted }
+}
+
 /// Counts the tests in the output of `cargo test`, documentation tests too. Whether all went well is cargo's to say:
 /// a test binary that does not build, or that dies, prints no result.
-pub(crate) fn count(output: &str, has_succeeded: bool) -> Outcome {
+fn count(output: &str, has_succeeded: bool) -> Outcome {
     let mut outcome = Outcome::default();
     for line in output.lines() {
         if let Some(result) = line.strip_prefix("test result: ") {

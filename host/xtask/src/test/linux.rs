@@ -72,26 +72,20 @@ const TODAY_16K: &[Row] = &[
 const REALM: &[&str] = &["says RME & RSI version 1.0", "monitor counts RSI calls"];
 
 /// The step.
-pub(super) fn monitored(emulator: &Emulator, say: Say<'_>) -> Outcome {
-    let outcome = Kind::HOST.need().and_then(|linux| run_rows(&linux, ROWS, Some(CONFLICTS), emulator, say));
-    outcome.unwrap_or_else(|failure| Outcome::stopped("monitored linux", failure))
+pub(super) fn monitored(emulator: &Emulator, say: Say<'_>) -> Result<Outcome, Failure> {
+    run_rows(&Kind::HOST.need()?, ROWS, Some(CONFLICTS), emulator, say)
 }
 
 /// The step with today's Linux.
-pub(super) fn monitored_today(emulator: &Emulator, say: Say<'_>) -> Outcome {
-    let run =
-        |rows, has_16k_pages, say: Say<'_>| run_rows(&Kind::today(has_16k_pages).need()?, rows, None, emulator, say);
-    let both = run(TODAY, false, &mut *say).and_then(|outcome| Ok(outcome.and(run(TODAY_16K, true, say)?)));
-    both.unwrap_or_else(|failure| Outcome::stopped("monitored linux today", failure))
+pub(super) fn monitored_today(emulator: &Emulator, say: Say<'_>) -> Result<Outcome, Failure> {
+    let with_4k = run_rows(&Kind::today(false).need()?, TODAY, None, emulator, &mut *say)?;
+    Ok(with_4k.and(run_rows(&Kind::today(true).need()?, TODAY_16K, None, emulator, say)?))
 }
 
 /// The step of `cargo xtask demo mixed-cpus`.
-pub(super) fn demo(emulator: &Emulator, say: Say<'_>) -> Outcome {
-    match Kind::today(false).need().and_then(|linux| demo::show(&linux, emulator, say)) {
-        Ok((seen, _)) if demo::is_convincing(&seen) => Outcome::passed(""),
-        Ok((seen, _)) => Outcome::failed(demo::table(&seen)),
-        Err(failure) => Outcome::stopped("demo mixed-cpus", failure),
-    }
+pub(super) fn demo(emulator: &Emulator, say: Say<'_>) -> Result<Outcome, Failure> {
+    let (seen, _) = demo::show(&Kind::today(false).need()?, emulator, say)?;
+    Ok(if demo::is_convincing(&seen) { Outcome::passed("") } else { Outcome::failed(demo::table(&seen)) })
 }
 
 fn run_rows(
@@ -105,28 +99,21 @@ fn run_rows(
     let programs = Programs::build(&[Program::Monitor], say)?;
     let initrd = linux.built("monitored.cpio")?;
     linux.write_monitored(&initrd)?;
-    let mut outcome = Outcome { note: linux.name.clone(), ..Outcome::default() };
+    let mut ran = Vec::new();
     let mut try_one = |words: &str, differences: &dyn Fn(&Ended) -> Vec<String>| {
         say(words);
         let options = Options { emulator: emulator.clone(), ..options(words, linux, &initrd)? };
         let ended = run(&options, &programs)?;
         let wrong = differences(&ended);
-        if wrong.is_empty() {
-            outcome.passed += 1;
-        } else {
-            outcome.failed += 1;
-            let text = String::from_utf8_lossy(&ended.output);
-            outcome.output.push_str(&format!("{words}\n{}\n{text}\n", wrong.join("\n")));
-        }
+        let text = || format!("{words}\n{}\n{}\n", wrong.join("\n"), String::from_utf8_lossy(&ended.output));
+        ran.push(if wrong.is_empty() { Ok(()) } else { Err(text()) });
         Ok::<(), Failure>(())
     };
     for (words, parts, expects) in rows {
         try_one(words, &|ended| differences(ended, parts, expects))?;
     }
-    if let Some(words) = conflicts {
-        try_one(words, &survival)?;
-    }
-    Ok(outcome)
+    conflicts.map_or(Ok(()), |words| try_one(words, &survival))?;
+    Ok(Outcome { note: linux.name.clone(), ..Outcome::of_rows(ran) })
 }
 
 fn options(words: &str, linux: &Linux, initrd: &Path) -> Result<Options, Failure> {

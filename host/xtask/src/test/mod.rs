@@ -19,9 +19,10 @@ mod skips;
 mod steps;
 mod table;
 
-use std::{env, fs};
+use std::env;
 
 use clap::Parser;
+use fs_err as fs;
 
 use crate::{
     boot::emulator::{self, Emulator},
@@ -102,6 +103,26 @@ impl Outcome {
         Outcome { failed: 1, output: output.into(), ..Outcome::default() }
     }
 
+    /// What cargo printed, and whether it succeeded.
+    fn of_call((output, has_succeeded): (String, bool)) -> Outcome {
+        if has_succeeded { Outcome::passed("") } else { Outcome::failed(output) }
+    }
+
+    fn of_problems(lines: &[String]) -> Outcome {
+        if lines.is_empty() { Outcome::passed("") } else { Outcome::failed(lines.join("\n")) }
+    }
+
+    /// Rows that passed and failed, with the text of those that failed.
+    fn of_rows(rows: impl IntoIterator<Item = Result<(), String>>) -> Outcome {
+        rows.into_iter().fold(Outcome::default(), |mut outcome, row| {
+            match row {
+                Ok(()) => outcome.passed += 1,
+                Err(text) => (outcome.failed, outcome.output) = (outcome.failed + 1, outcome.output + &text),
+            }
+            outcome
+        })
+    }
+
     fn skipped(name: &str, reason: impl Into<String>) -> Outcome {
         Outcome { skipped: vec![(name.to_string(), reason.into())], ..Outcome::default() }
     }
@@ -156,7 +177,8 @@ pub(crate) fn main(options: Options) -> Result<Status, Failure> {
     if !cells.is_empty() && cells.len() == places {
         let table = table::render(&boots::PAGE_SIZES, &cells);
         let work = if options.wants_table { table::write } else { table::check };
-        report.run("README table", |_| work(&table));
+        report
+            .run("README table", |_| work(&table).unwrap_or_else(|failure| Outcome::stopped("README table", failure)));
     }
     Ok(report.finish())
 }
@@ -167,7 +189,7 @@ fn skips() -> Result<Skips, Failure> {
         return Ok(Skips::All);
     }
     let path = cargo::workspace().join(skips::LIST);
-    let text = fs::read_to_string(&path).map_err(|error| Failure::file(&path, &error))?;
+    let text = fs::read_to_string(&path)?;
     skips::parse(&text)
 }
 

@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn the_committed_list_is_one() {
-        let text = std::fs::read_to_string(crate::cargo::workspace().join(LIST)).expect("the list");
+        let text = fs_err::read_to_string(crate::cargo::workspace().join(LIST)).expect("the list");
         assert!(parse(&text).is_ok());
     }
 }

@@ -1,8 +1,7 @@
 //! The steps that need no machine: formatting, clippy, tidy, host tests, documentation.
 
-use std::fs;
-
 use cargo_metadata::{Metadata, Package};
+use fs_err as fs;
 
 use super::{Outcome, Say, found, guests, libtest, linux};
 use crate::{
@@ -24,17 +23,10 @@ enum Work {
     Cargo(Vec<Vec<String>>),
     /// `cargo test`, whose tests are counted.
     Tests(Vec<String>),
-    /// Guests in QEMU, beside `vellum` or above the monitor.
-    Guests(fn(&Emulator, Say<'_>) -> Outcome),
-    /// The kernel's machine code on the simulated machine.
-    Code,
-    Tidy,
-    /// The record of the checks that take longer.
-    Recorded,
-    /// One of these.
+    /// A function here or beside.
+    Own(fn(&Emulator, Say<'_>) -> Result<Outcome, Failure>),
+    /// A check that takes longer.
     Long(&'static check::long::Long),
-    /// What the published crates offer, and that they can be published.
-    Published,
 }
 
 /// The mutants of logic that every test run hunts: always the same of the same sources. Those of address spaces take 100 seconds more, and are
@@ -56,137 +48,98 @@ pub(crate) fn all(metadata: &Metadata, is_full: bool) -> Vec<Step> {
     let doc_host = [&["doc", "--no-deps", "--all-features", "--workspace"], &without_bare[..]].concat();
     let doc_bare = [&["doc", "--no-deps"], &target[..], &with_each("--package", &bare)].concat();
 
+    let call = |words: &[&str]| vec![owned(words)];
+    let check = |words: &[&str]| Work::Cargo(call(&[&check::CALL, words].concat()));
     let mut steps = Vec::new();
     let mut add = |name: &str, work| steps.push(Step { name: name.to_string(), work });
-    add("fmt", Work::Cargo(vec![owned(&["fmt", "--all", "--check"])]));
-    add("tidy", Work::Tidy);
-    add("long checks", Work::Recorded);
-    add("clippy host", Work::Cargo(vec![owned(&clippy_host)]));
-    add("clippy bare", Work::Cargo(vec![owned(&clippy_bare)]));
+    add("fmt", Work::Cargo(call(&["fmt", "--all", "--check"])));
+    add("tidy", Work::Own(|_, _| tidy()));
+    add("long checks", Work::Own(|_, _| Ok(Outcome::of_problems(&check::long::problems()?))));
+    add("clippy host", Work::Cargo(call(&clippy_host)));
+    add("clippy bare", Work::Cargo(call(&clippy_bare)));
     add("host tests", Work::Tests(owned(&tests)));
-    add("check", Work::Cargo(vec![owned(&check::CALL)]));
-    add("mutants", Work::Cargo(vec![owned(&[&check::CALL[..], &["--mutants"]].concat())]));
-    add("litmus", Work::Cargo(vec![owned(&[&check::CALL[..], &["litmus"]].concat())]));
-    add("zoo", Work::Cargo(vec![owned(&[&check::CALL[..], &["zoo"]].concat())]));
-    add("code", Work::Code);
-    add("logic mutants", Work::Cargo(vec![owned(&[&check::CALL[..], &["logic-mutants"], &MUTANTS].concat())]));
+    add("check", check(&[]));
+    add("mutants", check(&["--mutants"]));
+    add("litmus", check(&["litmus"]));
+    add("zoo", check(&["zoo"]));
+    add("code", Work::Own(|_, say| code(say)));
+    add("logic mutants", check(&[&["logic-mutants"], &MUTANTS[..]].concat()));
     add("doc", Work::Cargo(vec![owned(&doc_host), owned(&doc_bare)]));
-    add("published", Work::Published);
-    add("linux", Work::Guests(|emulator, say| guests::linux("linux", &Kind::HOST, emulator, say)));
-    add("linux today", Work::Guests(|emulator, say| guests::linux("linux today", &Kind::today(false), emulator, say)));
-    add(
-        "linux today 16k",
-        Work::Guests(|emulator, say| guests::linux("linux today 16k", &Kind::today(true), emulator, say)),
-    );
-    add("monitored linux", Work::Guests(linux::monitored));
-    add("monitored linux today", Work::Guests(linux::monitored_today));
-    add("demo mixed-cpus", Work::Guests(linux::demo));
-    add("outside", Work::Guests(guests::outside));
-    add(guests::FORGETFUL, Work::Guests(guests::audited));
-    add(guests::AUDITED, Work::Guests(guests::audited_boot));
+    add("published", Work::Own(|_, say| published(say)));
+    add("linux", Work::Own(|emulator, say| guests::linux(&Kind::HOST, emulator, say)));
+    add("linux today", Work::Own(|emulator, say| guests::linux(&Kind::today(false), emulator, say)));
+    add("linux today 16k", Work::Own(|emulator, say| guests::linux(&Kind::today(true), emulator, say)));
+    add("monitored linux", Work::Own(linux::monitored));
+    add("monitored linux today", Work::Own(linux::monitored_today));
+    add("demo mixed-cpus", Work::Own(linux::demo));
+    add("outside", Work::Own(guests::outside));
+    add("forgotten TLBIs, audited, QEMU 11", Work::Own(|_, say| guests::audited(say)));
+    add("linux, audited, QEMU 11", Work::Own(|_, say| guests::audited_linux(guests::BOOT, say)));
     if is_full {
-        add("linux under load, audited, QEMU 11", Work::Guests(guests::audited_loads));
-        add("as others find it", Work::Guests(|_, say| found::found(say)));
+        add("linux under load, audited, QEMU 11", Work::Own(|_, say| guests::audited_linux(guests::LOADS, say)));
+        add("as others find it", Work::Own(|_, say| found::found(say)));
         check::long::fuzzers().for_each(|long| add(long.name, Work::Long(long)));
     }
-    add("programs", Work::Guests(guests::programs));
-    add("selftests of Linux", Work::Guests(guests::selftests));
+    add("programs", Work::Own(guests::programs));
+    add("selftests of Linux", Work::Own(guests::selftests));
     steps
 }
 
 /// Runs a step to its end.
 pub(crate) fn run(step: &Step, emulator: &Emulator, say: Say<'_>) -> Outcome {
-    match &step.work {
-        Work::Tidy => tidy(),
-        Work::Recorded => recorded(),
-        Work::Long(long) => match long.run(say) {
-            (_, true) => Outcome::passed(""),
-            (output, false) => Outcome::failed(output),
-        },
-        Work::Published => published(say),
-        Work::Guests(tests) => tests(emulator, say),
-        Work::Code => code(say),
-        Work::Tests(arguments) => {
-            let (output, has_succeeded) = cargo::output(arguments, &[], say);
-            let counted = libtest::count(&output, has_succeeded);
-            Outcome { output, ..counted }
+    let outcome = match &step.work {
+        Work::Long(long) => Ok(Outcome::of_call(long.run(say))),
+        Work::Own(work) => work(emulator, say),
+        Work::Tests(arguments) => Ok(libtest::counted(cargo::output(arguments, &[], say))),
+        Work::Cargo(calls) => all_of(calls, say),
+    };
+    outcome.unwrap_or_else(|failure| Outcome::stopped(&step.name, failure))
+}
+
+fn all_of(calls: &[Vec<String>], say: Say<'_>) -> Result<Outcome, Failure> {
+    for arguments in calls {
+        if arguments.iter().any(|argument| argument == bare::BARE_TARGET) {
+            ensure_target(bare::BARE_TARGET)?;
         }
-        Work::Cargo(calls) => {
-            for arguments in calls {
-                if arguments.iter().any(|argument| argument == bare::BARE_TARGET)
-                    && let Err(failure) = ensure_target(bare::BARE_TARGET)
-                {
-                    return Outcome::stopped("cargo", failure);
-                }
-                let (output, has_succeeded) = cargo::output(arguments, &[], say);
-                if !has_succeeded {
-                    return Outcome::failed(output);
-                }
-            }
-            Outcome::passed("")
+        let outcome = Outcome::of_call(cargo::output(arguments, &[], say));
+        if outcome.failed > 0 {
+            return Ok(outcome);
         }
     }
+    Ok(Outcome::passed(""))
 }
 
 /// Builds the kernel, and runs its code and the mutants of it.
-fn code(say: Say<'_>) -> Outcome {
-    let kernel = match bare::build(bare::Program::Kernel, &mut *say) {
-        Ok(kernel) => kernel,
-        Err(failure) => return Outcome::stopped("code", failure),
-    };
+fn code(say: Say<'_>) -> Result<Outcome, Failure> {
+    let kernel = bare::build(bare::Program::Kernel, &mut *say)?;
     let elf = kernel.elf.to_string_lossy();
-    let (output, has_succeeded) =
-        cargo::output(&owned(&[&check::CALL[..], &["code", "--kernel", &elf]].concat()), &[], say);
-    if has_succeeded { Outcome::passed("") } else { Outcome::failed(output) }
+    Ok(Outcome::of_call(cargo::output(&[&check::CALL[..], &["code", "--kernel", &elf]].concat(), &[], say)))
 }
 
 /// Packages what is published, and compares what it offers with the record.
-fn published(say: Say<'_>) -> Outcome {
+fn published(say: Say<'_>) -> Result<Outcome, Failure> {
+    // A folder that no packaging has used. Cargo unpacks a crate once for each folder that the crate was packaged in, and
+    // never looks again: packaged in the same place, a crate is built against what its neighbours were at first.
+    let folder = cargo::new_folder("published")?;
     let names = owned(&api::PUBLISHED);
-    let package = with_each("--package", &names);
-    let folder = match packages() {
-        Ok(folder) => folder,
-        Err(failure) => return Outcome::stopped("published", failure),
-    };
     let words = ["package", "--allow-dirty", "--target-dir", &folder];
-    let (output, has_succeeded) = cargo::output(&owned(&[&words, &package[..]].concat()), &[], say);
+    let packaged = cargo::output(&[&words, &with_each("--package", &names)[..]].concat(), &[], say);
     // What is left behind costs room and nothing else.
     let _ = fs::remove_dir_all(&folder);
-    if !has_succeeded {
-        return Outcome::failed(output);
+    if !packaged.1 {
+        return Ok(Outcome::of_call(packaged));
     }
-    match api::differences() {
-        Ok(lines) if lines.is_empty() => Outcome::passed(""),
-        Ok(lines) => Outcome::failed(format!("{lines}(cargo xtask api --write puts this on record)\n")),
-        Err(failure) => Outcome::stopped("published", failure),
-    }
+    Ok(match api::differences()? {
+        lines if lines.is_empty() => Outcome::passed(""),
+        lines => Outcome::failed(format!("{lines}(cargo xtask api --write puts this on record)\n")),
+    })
 }
 
-/// A folder that no packaging has used. Cargo unpacks a crate once for each folder that the crate was packaged in, and never looks
-/// again: packaged in the same place, a crate is built against what its neighbours were when that place was first used.
-fn packages() -> Result<String, Failure> {
-    cargo::new_folder("published")
-}
-
-fn tidy() -> Outcome {
-    match tidy::check() {
-        Ok(report) if report.findings.is_empty() => {
-            Outcome::passed(format!("{} files of {} crates", report.files, report.crates))
-        }
-        Ok(report) => {
-            let lines: Vec<String> = report.findings.iter().map(tidy::Finding::to_string).collect();
-            Outcome::failed(lines.join("\n"))
-        }
-        Err(failure) => Outcome::stopped("tidy", failure),
-    }
-}
-
-fn recorded() -> Outcome {
-    match check::long::problems() {
-        Ok(problems) if problems.is_empty() => Outcome::passed(""),
-        Ok(problems) => Outcome::failed(problems.join("\n")),
-        Err(failure) => Outcome::stopped("long checks", failure),
-    }
+fn tidy() -> Result<Outcome, Failure> {
+    let report = tidy::check()?;
+    let lines: Vec<String> = report.findings.iter().map(tidy::Finding::to_string).collect();
+    let note = format!("{} files of {} crates", report.files, report.crates);
+    Ok(Outcome { note, ..Outcome::of_problems(&lines) })
 }
 
 /// Members of `bare/` that a plain `cargo build` leaves out: those are for the bare-metal target.
@@ -239,9 +192,7 @@ mod tests {
         let arguments = |name: &str| match &steps.iter().find(|step| step.name == name).expect("the step").work {
             Work::Cargo(calls) => calls.last().expect("a call").join(" "),
             Work::Tests(arguments) => arguments.join(" "),
-            Work::Tidy | Work::Recorded | Work::Long(_) | Work::Published | Work::Code | Work::Guests(_) => {
-                String::new()
-            }
+            Work::Own(_) | Work::Long(_) => String::new(),
         };
         let target = "--target aarch64-unknown-none-softfloat";
         let bare = "--package hardware --package kernel";

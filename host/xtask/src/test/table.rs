@@ -1,6 +1,6 @@
 //! README's table of what boots: what the boots of a run said, row by row, between two markers.
 
-use std::fs;
+use fs_err as fs;
 
 use super::Outcome;
 use crate::{boot::transcript::Transcript, cargo, outcome::Failure};
@@ -74,18 +74,14 @@ impl Table {
 }
 
 /// Whether README has this table. A row whose boots were skipped is not held.
-pub(crate) fn check(table: &Table) -> Outcome {
+pub(crate) fn check(table: &Table) -> Result<Outcome, Failure> {
     let kept = table.kept();
     if kept == table.rows.len() {
-        return Outcome::skipped("README table", "no row of it has all its boots");
+        return Ok(Outcome::skipped("README table", "no row of it has all its boots"));
     }
-    let readme = cargo::workspace().join("README.md");
-    let text = match fs::read_to_string(&readme) {
-        Err(error) => return Outcome::failed(Failure::file(&readme, &error).line),
-        Ok(text) => text,
-    };
+    let text = fs::read_to_string(cargo::workspace().join("README.md"))?;
     let old = parts(&text).map_or("", |(_, old, _)| old);
-    match table.over(old) {
+    Ok(match table.over(old) {
         Some(new) if new == old && kept == 0 => Outcome::passed(""),
         Some(new) if new == old => Outcome::passed(format!("{kept} rows were not held")),
         new => Outcome {
@@ -95,21 +91,19 @@ pub(crate) fn check(table: &Table) -> Outcome {
                 new.unwrap_or_default()
             ))
         },
-    }
+    })
 }
 
 /// Writes the table into README. A row whose boots were skipped stays as it is.
-pub(crate) fn write(table: &Table) -> Outcome {
+pub(crate) fn write(table: &Table) -> Result<Outcome, Failure> {
     let readme = cargo::workspace().join("README.md");
-    let written = fs::read_to_string(&readme).and_then(|text| {
-        let parted = parts(&text).and_then(|(before, old, after)| Some((before, table.over(old)?, after)));
-        match parted {
-            Some((before, table, after)) => fs::write(&readme, format!("{before}{table}{after}")),
-            None => Err(std::io::Error::other("a boot of a row that is not there yet failed or was skipped")),
-        }
-    });
-    let note = format!("written, {} rows as they were", table.kept());
-    written.map_or_else(|error| Outcome::failed(Failure::file(&readme, &error).line), |()| Outcome::passed(note))
+    let text = fs::read_to_string(&readme)?;
+    let parted = parts(&text).and_then(|(before, old, after)| Some((before, table.over(old)?, after)));
+    let Some((before, table_itself, after)) = parted else {
+        return Ok(Outcome::failed("a boot of a row that is not there yet failed or was skipped"));
+    };
+    fs::write(&readme, format!("{before}{table_itself}{after}"))?;
+    Ok(Outcome::passed(format!("written, {} rows as they were", table.kept())))
 }
 
 /// What stands before the table (its marker too), the table, and the rest.

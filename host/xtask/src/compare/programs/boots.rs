@@ -89,7 +89,7 @@ impl Machine<'_> {
     /// Runs these programs, and tells of each that begins.
     fn boot(&self, kernel: Kernel, programs: &[&Named], began: &mut dyn FnMut(usize, &str)) -> Result<Ended, Failure> {
         let initrd = self.linux.built(&format!("programs-{}.cpio", std::process::id()))?;
-        std::fs::write(&initrd, self.archive(programs)?).map_err(|error| Failure::file(&initrd, &error))?;
+        fs_err::write(&initrd, self.archive(programs)?)?;
         let mut words: Vec<std::ffi::OsString> =
             ["--memory", self.memory, "--timeout", "86400", "--initrd"].map(Into::into).to_vec();
         words.extend([initrd.clone().into(), "--cpus".into(), self.cpus.to_string().into()]);
@@ -120,14 +120,14 @@ impl Machine<'_> {
                 }
             }
         });
-        let _ = std::fs::remove_file(&initrd);
+        let _ = fs_err::remove_file(&initrd);
         ended.map_err(|error| Failure::new(Status::Failed, error.to_string()))
     }
 
     /// The first file system of both kernels: busybox, the script, the programs and their names.
     fn archive(&self, programs: &[&Named]) -> Result<Vec<u8>, Failure> {
         let busybox = &self.linux.busybox;
-        let busybox = std::fs::read(busybox).map_err(|error| Failure::file(busybox, &error))?;
+        let busybox = fs_err::read(busybox)?;
         let mut archive = Archive::new();
         ["bin", "dev", "etc", "proc", "sys", "tmp", "programs"].iter().for_each(|folder| archive.folder(folder));
         archive.console("dev/console");

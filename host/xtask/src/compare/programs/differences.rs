@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use similar::{ChangeTag, TextDiff};
+
 use super::told::{End, Told};
 
 /// A line, or an end, that one kernel has and the other has not.
@@ -16,9 +18,6 @@ impl fmt::Display for Difference {
         write!(f, "{} {}", if self.is_ours { '+' } else { '-' }, self.line)
     }
 }
-
-/// Lines of each side that are aligned; what is beyond must be equal line for line.
-const MOST_ALIGNED: usize = 2000;
 
 /// All that differs, in the order of the lines; the ends come last.
 pub(super) fn of(theirs: &Told, ours: &Told) -> Vec<Difference> {
@@ -39,45 +38,12 @@ fn describe(end: &End) -> String {
 }
 
 fn lines(theirs: &[String], ours: &[String]) -> Vec<Difference> {
-    let is_same = |(one, other): &(&String, &String)| one == other;
-    let head = theirs.iter().zip(ours).take_while(is_same).count();
-    let (theirs, ours) = (&theirs[head..], &ours[head..]);
-    let tail = theirs.iter().rev().zip(ours.iter().rev()).take_while(is_same).count();
-    let (theirs, ours) = (&theirs[..theirs.len() - tail], &ours[..ours.len() - tail]);
-    let difference = |is_ours: bool, line: &String| Difference { is_ours, line: line.clone() };
-    if theirs.len().max(ours.len()) > MOST_ALIGNED {
-        let all = theirs.iter().map(|line| difference(false, line));
-        return all.chain(ours.iter().map(|line| difference(true, line))).collect();
-    }
-    let common = common(theirs, ours);
-    let (mut left, mut right) = (0, 0);
-    let mut found = Vec::new();
-    while left < theirs.len() || right < ours.len() {
-        if left < theirs.len() && right < ours.len() && theirs[left] == ours[right] {
-            (left, right) = (left + 1, right + 1);
-        } else if right == ours.len() || left < theirs.len() && common[left + 1][right] >= common[left][right + 1] {
-            found.push(difference(false, &theirs[left]));
-            left += 1;
-        } else {
-            found.push(difference(true, &ours[right]));
-            right += 1;
-        }
-    }
-    found
-}
-
-/// `common[i][j]`: the length of the longest sequence that the lines from `i` and from `j` on have in common.
-fn common(theirs: &[String], ours: &[String]) -> Vec<Vec<u32>> {
-    let mut table = vec![vec![0; ours.len() + 1]; theirs.len() + 1];
-    for left in (0..theirs.len()).rev() {
-        for right in (0..ours.len()).rev() {
-            table[left][right] = match theirs[left] == ours[right] {
-                true => table[left + 1][right + 1] + 1,
-                false => table[left + 1][right].max(table[left][right + 1]),
-            };
-        }
-    }
-    table
+    let [theirs, ours] = [theirs, ours].map(|lines| lines.iter().map(String::as_str).collect::<Vec<_>>());
+    let diff = TextDiff::from_slices(&theirs, &ours);
+    let changes = diff.iter_all_changes().filter(|change| change.tag() != ChangeTag::Equal);
+    changes
+        .map(|change| Difference { is_ours: change.tag() == ChangeTag::Insert, line: change.value().to_owned() })
+        .collect()
 }
 
 #[cfg(test)]
@@ -104,14 +70,5 @@ mod tests {
             shown(&told("", 0), &never)[1],
             "+ (did not end, and nothing ended it; the kernel's last line: panic)"
         );
-    }
-
-    #[test]
-    fn many_lines_that_differ_are_told_one_by_one() {
-        let many = |prefix: char| Told {
-            lines: (0..=MOST_ALIGNED).map(|number| format!("{prefix}{number}")).collect(),
-            end: End::With(0),
-        };
-        assert_eq!(of(&many('a'), &many('b')).len(), 2 * (MOST_ALIGNED + 1));
     }
 }

@@ -1,6 +1,6 @@
 //! Differences that are known: `programs/excuses.tsv`, each with its reason.
 
-use std::fs;
+use fs_err as fs;
 
 use super::differences::Difference;
 use crate::{
@@ -30,7 +30,7 @@ impl Excuses {
     /// Reads the committed list.
     pub(super) fn read() -> Result<Excuses, Failure> {
         let path = cargo::workspace().join(LIST);
-        let text = fs::read_to_string(&path).map_err(|error| Failure::file(&path, &error))?;
+        let text = fs::read_to_string(&path)?;
         parse(&text)
     }
 

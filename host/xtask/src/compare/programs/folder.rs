@@ -1,9 +1,8 @@
 //! The programs of a folder: which files are some, and the project's own, which are built first.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
+
+use fs_err as fs;
 
 use crate::{
     cargo, dist,
@@ -34,7 +33,7 @@ pub(crate) fn read(
     let mut programs = Vec::new();
     for path in files {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let content = fs::read(&path).map_err(|error| Failure::file(&path, &error))?;
+        let content = fs::read(&path)?;
         match refused(&name, &content) {
             None if only.is_none_or(|text| name.contains(text)) => programs.push(Named { name, content }),
             None => {}

@@ -1,6 +1,8 @@
 //! Which parts of a test come to something else than on Linux, and which of those are known: `programs/selftests.tsv`.
 
-use std::{collections::BTreeMap, fmt, fs};
+use std::{collections::BTreeMap, fmt};
+
+use fs_err as fs;
 
 use super::results::{Part, Verdict};
 use crate::{
@@ -77,7 +79,7 @@ struct Row {
 impl Known {
     pub(super) fn read() -> Result<Known, Failure> {
         let path = cargo::workspace().join(LIST);
-        let text = fs::read_to_string(&path).map_err(|error| Failure::file(&path, &error))?;
+        let text = fs::read_to_string(&path)?;
         parse(&text)
     }
 
