@@ -2,18 +2,14 @@
 
 use std::{
     ffi::OsStr,
-    io::{BufRead, BufReader, Read},
     path::{Path, PathBuf},
-    process::Stdio,
-    thread,
 };
 
 use fs_err as fs;
-use serde_json::Value;
 
 use crate::{
     boot::image,
-    cargo::{build_here, cargo, metadata, no_cargo},
+    cargo,
     outcome::{Failure, Status},
     toolchain::ensure_target,
 };
@@ -76,53 +72,39 @@ pub(crate) struct Kernel {
 pub(crate) fn build(program: Program, say: &mut dyn FnMut(&str)) -> Result<Kernel, Failure> {
     let (package, name, image) = program.names();
     ensure_target(BARE_TARGET)?;
-    let mut command = cargo(&["build", "--release", "--package", package, "--bin", name, "--target", BARE_TARGET]);
-    command.args(match program {
+    let mut words = vec!["build", "--release", "--package", package, "--bin", name, "--target", BARE_TARGET];
+    words.extend(match program {
         Program::KernelOf4K => Some("--features=fixed-4k"),
         Program::CheckedKernel => Some("--features=checked"),
         _ => None,
     });
-    command.args(["--message-format", "json-render-diagnostics"]).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(no_cargo)?;
-    let messages = child.stdout.take().map(|mut pipe| {
-        thread::spawn(move || {
-            let mut text = String::new();
-            pipe.read_to_string(&mut text).map(|_| text)
-        })
-    });
-    let lines = child.stderr.take().map(|pipe| BufReader::new(pipe).lines());
-    for line in lines.into_iter().flatten().map_while(Result::ok) {
+    let (_, has_succeeded) = cargo::output(&words, &[], &mut |line| {
         if !line.trim_start().starts_with("Finished") {
-            say(&line);
+            say(line);
         }
-    }
-    let status = child.wait().map_err(no_cargo)?;
-    let messages = messages.and_then(|thread| thread.join().ok()?.ok()).unwrap_or_default();
-    if !status.success() {
+    });
+    if !has_succeeded {
         return Err(Failure::new(Status::Failed, format!("the {name} does not build (the reason stands above)")));
     }
-    let elf = executable(&messages, name)
-        .ok_or_else(|| Failure::new(Status::Failed, format!("cargo built no executable named `{name}`")))?;
+    let elf = built(name)?;
     write_image(&elf, image).map(|image| Kernel { elf, image })
+}
+
+/// Where cargo puts a file that is built for bare metal.
+fn built(name: &str) -> Result<PathBuf, Failure> {
+    Ok(cargo::metadata()?.target_directory.into_std_path_buf().join(BARE_TARGET).join("release").join(name))
 }
 
 /// Builds the module: one relocatable object.
 pub(crate) fn build_module() -> Result<PathBuf, Failure> {
     ensure_target(BARE_TARGET)?;
-    let object = PathBuf::from(metadata()?.target_directory).join(BARE_TARGET).join("release/sample.o");
-    let mut command = cargo(&["rustc", "--quiet", "--release", "--package", "module", "--target", BARE_TARGET, "--"]);
+    let object = built("sample.o")?;
+    let mut command =
+        cargo::cargo(&["rustc", "--quiet", "--release", "--package", "module", "--target", BARE_TARGET, "--"]);
     // Without a table of addresses, which would have to be near its text, and in one piece.
     command.args(["-Crelocation-model=static", "-Ccodegen-units=1"]);
     command.arg(format!("--emit=obj={}", object.display()));
-    build_here("module", command).map(|()| object)
-}
-
-/// The path of a program among cargo's messages, one JSON object a line.
-fn executable(messages: &str, name: &str) -> Option<PathBuf> {
-    messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()).find_map(|message| {
-        let is_it = message["reason"] == "compiler-artifact" && message["target"]["name"] == name;
-        message["executable"].as_str().filter(|_| is_it).map(PathBuf::from)
-    })
+    cargo::build_here("module", command).map(|()| object)
 }
 
 /// Writes the flat Image beside the ELF file, unless the one there is the same.
@@ -139,22 +121,4 @@ fn write_image(elf: &Path, name: &str) -> Result<PathBuf, Failure> {
     fs::write(&unfinished, image)?;
     fs::rename(&unfinished, &path)?;
     Ok(path)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_kernel_is_found_among_cargos_messages() {
-        let messages = concat!(
-            "{\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"vmsa\"},\"executable\":null}\n",
-            "not json\n",
-            "{\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"other\"},\"executable\":\"/t/other\"}\n",
-            "{\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"kernel\"},\"executable\":\"/t/kernel\"}\n",
-            "{\"reason\":\"build-finished\",\"success\":true}\n",
-        );
-        assert_eq!(executable(messages, "kernel"), Some(PathBuf::from("/t/kernel")));
-        assert_eq!(executable("{\"reason\":\"build-finished\"}", "kernel"), None);
-    }
 }

@@ -5,6 +5,7 @@ use std::{
     io::{self, BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::OnceLock,
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -80,8 +81,13 @@ pub(crate) fn build_here(what: &str, mut command: Command) -> Result<(), Failure
     }
 }
 
-/// What cargo knows of the workspace's own crates.
+/// What cargo knows of the workspace's own crates; it is asked once.
 pub(crate) fn metadata() -> Result<Metadata, Failure> {
+    static KNOWN: OnceLock<Result<Metadata, Failure>> = OnceLock::new();
+    KNOWN.get_or_init(ask).clone()
+}
+
+fn ask() -> Result<Metadata, Failure> {
     let asked = MetadataCommand::new().current_dir(workspace()).no_deps().exec();
     asked.map_err(|error| {
         let text = error.to_string().lines().collect::<Vec<_>>().join(" ");
@@ -95,7 +101,7 @@ pub(crate) fn new_folder(name: &str) -> Result<String, Failure> {
     Ok(metadata()?.target_directory.join(format!("{name}-{}", since.as_nanos())).into_string())
 }
 
-pub(crate) fn no_cargo(error: io::Error) -> Failure {
+fn no_cargo(error: io::Error) -> Failure {
     Failure::new(Status::HostLacks, format!("cargo cannot be run: {error}; install Rust with https://rustup.rs"))
 }
 

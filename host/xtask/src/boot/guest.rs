@@ -9,6 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::command::runs;
+
 /// How a run ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum End {
@@ -121,15 +123,7 @@ fn forward(mut pipe: impl Read + Send + 'static, kind: fn(Vec<u8>) -> Chunk, to:
 /// The kernel's parent-death signal needs a call between fork and exec; `setpriv` of util-linux makes it for us.
 pub(crate) fn tied_to_us(program: impl AsRef<OsStr>) -> Command {
     let tie = ["--pdeathsig", "KILL"];
-    let can_tie = Command::new("setpriv")
-        .args(tie)
-        .arg("true")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success());
-    if !can_tie {
+    if !runs("setpriv", &[&tie[..], &["true"]].concat()) {
         return Command::new(program);
     }
     let mut command = Command::new("setpriv");

@@ -2,11 +2,8 @@
 
 use std::{
     io,
-    path::Path,
     process::{Command, Stdio},
 };
-
-use fs_err as fs;
 
 use crate::{
     command::runs,
@@ -14,9 +11,8 @@ use crate::{
     outcome::{Failure, Status},
 };
 
-/// Debian's package of the emulator, and where apt keeps what it knows of packages.
+/// Debian's package of the emulator.
 const PACKAGE: &str = "qemu-system-arm";
-const APT_LISTS: &str = "/var/lib/apt/lists";
 
 /// Returns once `qemu-system-aarch64` runs, installing it with apt if it must and may.
 pub(crate) fn ensure_qemu() -> Result<(), Failure> {
@@ -34,11 +30,8 @@ pub(crate) fn ensure_qemu() -> Result<(), Failure> {
         return Err(missing("it is not installed, and only root may install it"));
     };
     eprintln!("cargo xtask: {} is not installed; installing the package {PACKAGE} with apt-get", qemu::PROGRAM);
-    if !has_lists(Path::new(APT_LISTS)) {
-        apt(privilege, &["update"]);
-    }
     let install = ["install", "--yes", "--no-install-recommends", PACKAGE];
-    // Old lists name packages that the mirrors have replaced: fresh ones are worth a second try.
+    // Images of Debian come without lists, and old ones name packages that the mirrors have replaced.
     let is_installed = apt(privilege, &install) || (apt(privilege, &["update"]) && apt(privilege, &install));
     if is_installed && runs(qemu::PROGRAM, &["--version"]) {
         return Ok(());
@@ -59,12 +52,6 @@ fn is_root() -> bool {
     Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout.trim_ascii() == b"0")
 }
 
-/// Whether apt has ever fetched a list of packages: images of Debian come without.
-fn has_lists(folder: &Path) -> bool {
-    let Ok(entries) = fs::read_dir(folder) else { return false };
-    entries.flatten().any(|entry| entry.file_name().to_string_lossy().contains("_Packages"))
-}
-
 /// Runs apt-get without questions. What it prints goes to standard error: standard output is the kernel's.
 fn apt(privilege: &[&str], arguments: &[&str]) -> bool {
     let words = [privilege, &["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "--quiet"], arguments].concat();
@@ -76,17 +63,6 @@ fn apt(privilege: &[&str], arguments: &[&str]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_folder_without_lists_has_none() {
-        let folder = std::env::temp_dir().join(format!("vellum-apt-lists-{}", std::process::id()));
-        fs::create_dir_all(folder.join("partial")).expect("a folder");
-        assert!(!has_lists(&folder));
-        fs::write(folder.join("deb_main_binary-amd64_Packages"), "").expect("a file");
-        assert!(has_lists(&folder));
-        fs::remove_dir_all(&folder).expect("removed");
-        assert!(!has_lists(&folder));
-    }
 
     #[test]
     fn the_advice_is_one_line_with_the_package() {

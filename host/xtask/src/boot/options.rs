@@ -278,31 +278,6 @@ mod tests {
     }
 
     #[test]
-    fn every_option_is_understood() {
-        let words = "--loader gdb --tree page-hole --machine sbsa-ref --page-size 16k --cpus 8 --memory 3G --cpu max,lpa2=off --append a=b --append c --icount \
-                     --verbose --initrd i --timeout 7 --qemu 11 -- -smp 9 --page-size 5k";
-        let expected = Options {
-            page_size: Some(PageSize::Kib16),
-            cpus: 8,
-            memory_mib: 3072,
-            cpu: "max,lpa2=off".into(),
-            append: vec!["a=b".into(), "c".into()],
-            machine: "sbsa-ref".into(),
-            initrd: Some("i".into()),
-            loader: Loader::Gdb,
-            tree: Some("page-hole"),
-            icount: true,
-            gdb: false,
-            verbose: true,
-            timeout: Some(Duration::from_secs(7)),
-            emulator: Emulator::Version(Version::V11),
-            qemu: ["-smp", "9", "--page-size", "5k"].map(OsString::from).to_vec(),
-            ..Options::default()
-        };
-        assert_eq!(options(&words.split_whitespace().collect::<Vec<_>>()), expected);
-    }
-
-    #[test]
     fn a_monitor_and_other_kernels() {
         let expected = Options {
             monitor: true,
@@ -338,10 +313,10 @@ mod tests {
     }
 
     #[test]
-    fn values_may_be_attached_and_the_last_counts() {
-        assert_eq!(options(&["--page-size=64k"]).page_size, Some(PageSize::Kib64));
-        assert_eq!(options(&["--cpus", "2", "--cpus", "3"]).cpus, 3, "the last counts");
-        assert_eq!(options(&["--append", "-x"]).append, ["-x"]);
+    fn the_last_counts_and_what_follows_two_dashes_is_qemus() {
+        assert_eq!(options(&["--cpus", "2", "--cpus", "3"]).cpus, 3);
+        assert_eq!(options(&["--append", "-x", "--append", "y"]).append, ["-x", "y"]);
+        assert_eq!(options(&["--", "-smp", "9", "--page-size", "5k"]).qemu, ["-smp", "9", "--page-size", "5k"]);
     }
 
     #[test]
@@ -368,12 +343,6 @@ mod tests {
 
     #[test]
     fn bad_values_are_refused_with_what_was_expected() {
-        assert!(refusal(&["--page-size", "8k"]).contains("[possible values: 4k, 16k, 64k]"));
-        assert!(refusal(&["--page-size", "4K"]).contains("[possible values: 4k, 16k, 64k]"));
-        assert!(refusal(&["--loader", "grub"]).contains("[possible values: qemu, u-boot, gdb]"));
-        for cpus in ["0", "9", "many", "-1", ""] {
-            assert!(refusal(&[&format!("--cpus={cpus}")]).contains("for '--cpus <N>'"), "{cpus}");
-        }
         for timeout in ["0", "86401", "1.5", "soon"] {
             assert!(refusal(&["--timeout", timeout]).contains("from 1 to 86400"), "{timeout}");
         }
@@ -382,14 +351,6 @@ mod tests {
         }
         for model in ["", "-smp", ",x"] {
             assert!(refusal(&[&format!("--cpu={model}")]).contains("expected a CPU model"), "{model}");
-        }
-    }
-
-    #[test]
-    fn what_is_no_option_is_refused() {
-        assert!(refusal(&["--tree", "none-such"]).contains("--tree list"));
-        for words in [&["--pagesize", "4k"][..], &["4k"], &["-p"], &["--cpus"], &["--icount=yes"]] {
-            refusal(words);
         }
     }
 }

@@ -9,7 +9,6 @@ use fs_err as fs;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::Write;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use crate::cargo;
@@ -24,81 +23,74 @@ const HEAD: &str =
 #[derive(Debug)]
 pub(crate) struct Long {
     pub(crate) name: &'static str,
-    /// Arguments of cargo.
-    call: &'static [&'static str],
-    /// Variables of its environment.
-    variables: &'static [(&'static str, &'static str)],
+    /// Arguments of cargo, with blanks between.
+    call: &'static str,
     /// Files and folders whose change makes its result old.
     about: &'static [&'static str],
 }
 
-/// So long is each reader fed.
-const A_MINUTE: &[(&str, &str)] = &[("VELLUM_FUZZ_SECONDS", "60")];
+const fn long(name: &'static str, call: &'static str, about: &'static [&'static str]) -> Long {
+    Long { name, call, about }
+}
 
-/// All of them.
+const VMSA: &str = "engine/vmsa/src";
+const PAGETABLE: &str = "engine/pagetable/src";
+
+/// All of them. Each reader is fed for a minute.
 static LONG: [Long; 8] = [
-    Long {
-        name: "ten million events",
-        call: &["run", "--quiet", "--profile", "checks", "--package", "check", "--", "--events", "10000000"],
-        variables: &[],
-        about: &["engine/vmsa/src", "engine/pagetable/src", "machine/src", "machine/seed/src", "checks/src"],
-    },
-    Long {
-        name: "bounds of the engine",
-        call: &["run", "--quiet", "--package", "xtask", "--", "bench", "--must"],
-        variables: &[],
-        about: &["engine/vmsa/src", "engine/pagetable/src", "engine/linearmap/src", "bench/src", "bench/results"],
-    },
-    Long {
-        name: "hostile tables",
-        call: &["test", "--quiet", "--release", "--package", "vellum-pagetable", "--test", "all", "fuzz"],
-        variables: A_MINUTE,
-        about: &["engine/vmsa/src", "engine/pagetable/src", "engine/pagetable/tests"],
-    },
-    Long {
-        name: "damaged device trees",
-        call: &["run", "--quiet", "--release", "--package", "kerncore", "--example", "fuzz", "--", "60"],
-        variables: &[],
-        about: &["bare/kerncore/src", "bare/kerncore/examples"],
-    },
-    Long {
-        name: "hostile sources",
-        call: &["test", "--quiet", "--release", "--package", "image", "--test", "fuzz"],
-        variables: A_MINUTE,
-        about: &["host/image/src", "host/image/tests"],
-    },
-    Long {
-        name: "hostile texts",
-        call: &["test", "--quiet", "--release", "--package", "vellum", "--bin", "vellum", "fuzz_"],
-        variables: A_MINUTE,
-        about: &[
+    long(
+        "ten million events",
+        "run --quiet --profile checks --package check -- --events 10000000",
+        &[VMSA, PAGETABLE, "machine/src", "machine/seed/src", "checks/src"],
+    ),
+    long(
+        "bounds of the engine",
+        "run --quiet --package xtask -- bench --must",
+        &[VMSA, PAGETABLE, "engine/linearmap/src", "bench/src", "bench/results"],
+    ),
+    long(
+        "hostile tables",
+        "test --quiet --release --package vellum-pagetable --test all fuzz",
+        &[VMSA, PAGETABLE, "engine/pagetable/tests"],
+    ),
+    long(
+        "damaged device trees",
+        "run --quiet --release --package kerncore --example fuzz -- 60",
+        &["bare/kerncore/src", "bare/kerncore/examples"],
+    ),
+    long(
+        "hostile sources",
+        "test --quiet --release --package image --test fuzz",
+        &["host/image/src", "host/image/tests"],
+    ),
+    long(
+        "hostile texts",
+        "test --quiet --release --package vellum --bin vellum fuzz_",
+        &[
             "host/cli/src/fuzz.rs",
             "host/cli/src/diff",
             "host/cli/src/decode/oops.rs",
             "host/cli/src/decode/oops",
             "machine/src/trace",
         ],
-    },
-    Long {
-        name: "hostile machines",
-        call: &["test", "--quiet", "--package", "xtask", "--bin", "xtask", "fuzz_"],
-        variables: A_MINUTE,
-        about: &["host/xtask/src/boot/description.rs", "bare/monitor/machines"],
-    },
-    Long {
-        name: "hostile litmus tests",
-        call: &["test", "--quiet", "--package", "litmus", "--test", "readers", "fuzz_"],
-        variables: A_MINUTE,
-        about: &["checks/litmus/src", "checks/litmus/tests/readers.rs"],
-    },
+    ),
+    long(
+        "hostile machines",
+        "test --quiet --package xtask --bin xtask fuzz_",
+        &["host/xtask/src/boot/description.rs", "bare/monitor/machines"],
+    ),
+    long(
+        "hostile litmus tests",
+        "test --quiet --package litmus --test readers fuzz_",
+        &["checks/litmus/src", "checks/litmus/tests/readers.rs"],
+    ),
 ];
 
 impl Long {
-    /// Runs it: what it printed, and whether it passed.
+    /// Runs it: its output, and whether it passed.
     pub(crate) fn run(&self, say: &mut dyn FnMut(&str)) -> (String, bool) {
-        let variables: Vec<(&str, PathBuf)> =
-            self.variables.iter().map(|(name, value)| (*name, PathBuf::from(value))).collect();
-        cargo::output(self.call, &variables, say)
+        let call: Vec<&str> = self.call.split(' ').collect();
+        cargo::output(&call, &[("VELLUM_FUZZ_SECONDS", "60".into())], say)
     }
 }
 
@@ -126,7 +118,7 @@ pub(super) fn main(names: &[OsString]) -> Result<Status, Failure> {
     }
     let mut status = Status::Passed;
     for long in LONG.iter().filter(|long| names.is_empty() || names.iter().any(|name| *long.name == **name)) {
-        println!("{}: cargo {}", long.name, long.call.join(" "));
+        println!("{}: cargo {}", long.name, long.call);
         // Of the files as they are before, so that a change meanwhile makes the result old.
         let digest = digest(long)?;
         let (output, is_good) = long.run(&mut |line| println!("  {line}"));

@@ -46,23 +46,34 @@ impl Excuses {
 }
 
 fn parse(text: &str) -> Result<Excuses, Failure> {
-    let mut rows = Vec::new();
-    for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
-        let row = match line.split('\t').collect::<Vec<_>>()[..] {
-            [program, side @ ("-" | "+"), line, reason] if !reason.trim().is_empty() => {
-                Excuse { program: program.into(), is_ours: side == "+", line: line.into() }
-            }
-            _ => {
-                let expected = "expected a program, - (Linux) or + (ours), a line and a reason, with tabs between them";
-                return Err(Failure::new(Status::Failed, format!("{LIST}:{number}: {expected}")));
-            }
-        };
-        rows.push(row);
-    }
+    let expected = "a program, - (Linux) or + (ours), a line and a reason";
+    let rows = rows(LIST, text, expected, |[program, side, line]| {
+        let is_ours = [("-", false), ("+", true)].iter().find(|(name, _)| *name == side)?.1;
+        Some(Excuse { program: program.into(), is_ours, line: line.into() })
+    })?;
     if rows.len() > MOST {
         return Err(Failure::new(Status::Failed, format!("{LIST}: {} rows, expected {MOST} at most", rows.len())));
     }
     Ok(Excuses(rows))
+}
+
+/// The rows of a list: three columns and a reason, with tabs between; `#` begins a comment.
+pub(crate) fn rows<T>(
+    list: &str,
+    text: &str,
+    expected: &str,
+    read: impl Fn([&str; 3]) -> Option<T>,
+) -> Result<Vec<T>, Failure> {
+    let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    let row = |(number, line): (usize, &str)| {
+        let row = match line.split('\t').collect::<Vec<_>>()[..] {
+            [one, two, three, reason] if !reason.trim().is_empty() => read([one, two, three]),
+            _ => None,
+        };
+        let line = || format!("{list}:{number}: expected {expected}, with tabs between");
+        row.ok_or_else(|| Failure::new(Status::Failed, line()))
+    };
+    lines.map(row).collect()
 }
 
 /// Whether a line is as a row says.

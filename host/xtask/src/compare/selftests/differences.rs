@@ -5,11 +5,7 @@ use std::{collections::BTreeMap, fmt};
 use fs_err as fs;
 
 use super::results::{Part, Verdict};
-use crate::{
-    cargo,
-    compare::programs::excuses,
-    outcome::{Failure, Status},
-};
+use crate::{cargo, compare::programs::excuses, outcome::Failure};
 
 /// All parts of one name, which may be many: of each size of folios there is one.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -97,29 +93,18 @@ impl Known {
 }
 
 fn parse(text: &str) -> Result<Known, Failure> {
-    let mut rows = Vec::new();
-    for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
-        let row = match line.split('\t').collect::<Vec<_>>()[..] {
-            [test, part, verdict @ ("passed" | "skipped" | "failed" | "absent"), reason]
-                if !reason.trim().is_empty() =>
-            {
-                let verdict = match verdict {
-                    "passed" => Some(Verdict::Passed),
-                    "skipped" => Some(Verdict::Skipped),
-                    "failed" => Some(Verdict::Failed),
-                    _ => None,
-                };
-                Row { test: test.into(), part: part.into(), verdict }
-            }
-            _ => {
-                let expected =
-                    "expected a test, a part, passed, skipped, failed or absent, and a reason, with tabs between";
-                return Err(Failure::new(Status::Failed, format!("{LIST}:{number}: {expected}")));
-            }
+    let expected = "a test, a part, passed, skipped, failed or absent, and a reason";
+    let rows = excuses::rows(LIST, text, expected, |[test, part, verdict]| {
+        let verdict = match verdict {
+            "passed" => Some(Verdict::Passed),
+            "skipped" => Some(Verdict::Skipped),
+            "failed" => Some(Verdict::Failed),
+            "absent" => None,
+            _ => return None,
         };
-        rows.push(row);
-    }
-    Ok(Known(rows))
+        Some(Row { test: test.into(), part: part.into(), verdict })
+    });
+    rows.map(Known)
 }
 
 #[cfg(test)]
