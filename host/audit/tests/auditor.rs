@@ -20,6 +20,11 @@ pub(crate) const LAST: u64 = 0x4000_2000;
 /// A page, writable, of EL1, its access flag set, inner shareable.
 pub(crate) const PAGE: u64 = 0x703;
 pub(crate) const VAE1IS: u32 = 0xd508_8320;
+/// DSB ISHST, DSB ISH, ISB, and MSR TTBR0_EL1.
+pub(crate) const DSB_STORES: u32 = 0xd503_3a9f;
+pub(crate) const DSB: u32 = 0xd503_3b9f;
+pub(crate) const ISB: u32 = 0xd503_3fdf;
+pub(crate) const TTBR0: u32 = 0xd518_2003;
 
 /// What the auditor writes of what it judged.
 #[derive(Clone, Default)]
@@ -130,15 +135,17 @@ impl<'f> Run<'f> {
         }
     }
 
+    /// What is at address 0 is forgotten, with the barriers for that: where the instructions are.
+    pub(crate) fn invalidate(&mut self, cpu: u8) -> [u64; 4] {
+        [(DSB_STORES, 0), (VAE1IS, 1 << 48), (DSB, 0), (ISB, 0)].map(|(word, operand)| self.word(cpu, word, operand))
+    }
+
     /// Another page at address 0, by break-before-make.
     fn remap(&mut self) -> [u64; 4] {
         self.store(0, LAST, 0);
-        let first = self.word(0, 0xd503_3a9f, 0);
-        let tlbi = self.word(0, VAE1IS, 1 << 48);
-        let second = self.word(0, 0xd503_3b9f, 0);
-        let isb = self.word(0, 0xd503_3fdf, 0);
+        let places = self.invalidate(0);
         self.store(0, LAST, 0x9000_0000 | PAGE);
-        [first, tlbi, second, isb]
+        places
     }
 
     /// `vellum judge` finds in the trace what the audit found.
@@ -179,11 +186,11 @@ fn a_tlbi_that_traps_was_none() {
     let frames = Frames::default();
     let mut run = Run::new(&frames, &[]);
     run.store(0, LAST, 0);
-    run.word(0, 0xd503_3a9f, 0);
+    run.word(0, DSB_STORES, 0);
     let tlbi = run.word(0, VAE1IS, 1 << 48);
     run.auditor.enter(&run.memory, 0, tlbi, Level::El2, true);
     run.auditor.enter(&run.memory, 0, tlbi, Level::El1, false);
-    run.word(0, 0xd503_3b9f, 0);
+    run.word(0, DSB, 0);
     run.store(0, LAST, 0x9000_0000 | PAGE);
     assert_eq!(run.rules(), ["V1"]);
 }
@@ -210,17 +217,14 @@ fn what_is_stored_below_a_root_that_nobody_walks_needs_no_barrier_of_its_own() {
     let frames = Frames::default();
     let mut run = Run::new(&frames, &[]);
     run.store(0, MIDDLE, 0);
-    run.word(0, 0xd503_3a9f, 0);
-    run.word(0, VAE1IS, 1 << 48);
-    run.word(0, 0xd503_3b9f, 0);
-    run.word(0, 0xd503_3fdf, 0);
+    run.invalidate(0);
     run.store(0, LAST, 0);
     run.store(0, NEXT + 0x1000, LAST | 3);
     run.store(0, NEXT, (NEXT + 0x1000) | 3);
-    run.word(0, 0xd503_3a9f, 0);
+    run.word(0, DSB_STORES, 0);
     run.store(0, LAST, 0x9000_0000 | PAGE);
-    run.word(0, 0xd518_2003, NEXT | 2 << 48);
-    run.word(0, 0xd503_3fdf, 0);
+    run.word(0, TTBR0, NEXT | 2 << 48);
+    run.word(0, ISB, 0);
     assert_eq!(run.rules(), [""; 0]);
 }
 
@@ -231,22 +235,19 @@ fn a_root_that_was_left_is_learnt_again_with_all_below() {
     let mut run = Run::new(&frames, &[]);
     run.store(0, MIDDLE, 0);
     run.store(0, ROOT, 0);
-    run.word(0, 0xd503_3a9f, 0);
-    run.word(0, VAE1IS, 1 << 48);
-    run.word(0, 0xd503_3b9f, 0);
-    run.word(0, 0xd503_3fdf, 0);
+    run.invalidate(0);
     for cpu in 0..2 {
-        run.word(cpu, 0xd518_2003, 0x4000_9000 | 2 << 48);
-        run.word(cpu, 0xd503_3fdf, 0);
+        run.word(cpu, TTBR0, 0x4000_9000 | 2 << 48);
+        run.word(cpu, ISB, 0);
     }
     run.store(0, ROOT, 0x4000_5000 | 3);
-    run.word(0, 0xd503_3a9f, 0);
+    run.word(0, DSB_STORES, 0);
     run.store(0, 0x4000_5000, 0x4000_6000 | 3);
     run.store(0, 0x4000_6000, 0x9000_0000 | PAGE);
     assert!(!frames.is_table(0x4000_6000));
-    run.word(0, 0xd503_3a9f, 0);
-    run.word(0, 0xd518_2003, ROOT | 3 << 48);
-    run.word(0, 0xd503_3fdf, 0);
+    run.word(0, DSB_STORES, 0);
+    run.word(0, TTBR0, ROOT | 3 << 48);
+    run.word(0, ISB, 0);
     assert!(frames.is_table(0x4000_5000) && frames.is_table(0x4000_6000));
     run.store(0, 0x4000_6000, 0xa000_0000 | PAGE);
     assert_eq!(run.rules(), ["V2"]);
@@ -259,17 +260,14 @@ fn what_a_root_holds_needs_a_dsb_before_a_register_names_it() {
         let frames = Frames::default();
         let mut run = Run::new(&frames, &[]);
         run.store(0, ROOT, 0);
-        run.word(0, 0xd503_3a9f, 0);
-        run.word(0, VAE1IS, 1 << 48);
-        run.word(0, 0xd503_3b9f, 0);
-        run.word(0, 0xd503_3fdf, 0);
+        run.invalidate(0);
         // Once a table of the first address space; now a root.
         run.store(0, MIDDLE, 0x4000_8000 | 3);
         if has_dsb {
-            run.word(0, 0xd503_3a9f, 0);
+            run.word(0, DSB_STORES, 0);
         }
-        run.word(0, 0xd518_2003, MIDDLE | 2 << 48);
-        run.word(0, 0xd503_3fdf, 0);
+        run.word(0, TTBR0, MIDDLE | 2 << 48);
+        run.word(0, ISB, 0);
         assert_eq!(run.rules().is_empty(), has_dsb);
     }
 }
@@ -285,13 +283,13 @@ fn what_is_stored_beside_a_small_root_is_not_the_roots() {
         let small = TCR & !0x3f_003f | 12 << 16 | 12 | 1 << 59;
         run.store(0, PAGES, MIDDLE | 3);
         if !is_alone {
-            run.word(0, 0xd503_3b9f, 0);
+            run.word(0, DSB, 0);
             run.store(1, PAGES + 0x80, 0xffff_0000_1234_5678);
         }
-        for (word, value) in [(0xd518_2043, small), (0xd518_2003, PAGES | 2 << 48)] {
+        for (word, value) in [(0xd518_2043, small), (TTBR0, PAGES | 2 << 48)] {
             run.word(0, word, value);
         }
-        run.word(0, 0xd503_3fdf, 0);
+        run.word(0, ISB, 0);
         assert_eq!(run.rules().contains(&"V9".to_owned()), is_alone);
     }
 }
@@ -304,13 +302,10 @@ fn a_page_that_is_mapped_in_what_was_a_table_above_is_no_table() {
     let frames = Frames::default();
     let mut run = Run::new(&frames, &[]);
     run.store(0, ROOT, 0);
-    run.word(0, 0xd503_3a9f, 0);
-    run.word(0, VAE1IS, 1 << 48);
-    run.word(0, 0xd503_3b9f, 0);
-    run.word(0, 0xd503_3fdf, 0);
+    run.invalidate(0);
     run.memory.words.borrow_mut().insert(MIDDLE, 0);
     run.store(0, OTHER, MIDDLE | 3);
-    run.word(0, 0xd503_3a9f, 0);
+    run.word(0, DSB_STORES, 0);
     run.store(0, ROOT, OTHER | 3);
     for word in (TEXT..TEXT + 0x1000).step_by(8) {
         run.memory.words.borrow_mut().insert(word, 0x3030_3030_3030_3033);
@@ -328,10 +323,7 @@ fn a_table_that_is_unlinked_is_data_once_it_is_forgotten() {
         let mut run = Run::new(&frames, &[]);
         run.store(0, MIDDLE, 0);
         if is_invalidated {
-            run.word(0, 0xd503_3a9f, 0);
-            run.word(0, VAE1IS, 1 << 48);
-            run.word(0, 0xd503_3b9f, 0);
-            run.word(0, 0xd503_3fdf, 0);
+            run.invalidate(0);
         }
         // Somebody's data, which would be a page if a walk still came there.
         run.store(1, LAST, 0xb000_0000 | PAGE);
@@ -364,12 +356,12 @@ fn memory_that_is_freed_must_be_forgotten() {
         let frames = Frames::default();
         let mut run = Run::new(&frames, &[]);
         run.store(0, LAST, 0);
-        run.word(0, 0xd503_3a9f, 0);
+        run.word(0, DSB_STORES, 0);
         if is_invalidated {
             run.word(0, VAE1IS, 1 << 48);
         }
-        run.word(0, 0xd503_3b9f, 0);
-        run.word(0, 0xd503_3fdf, 0);
+        run.word(0, DSB, 0);
+        run.word(0, ISB, 0);
         // Somebody else's memory first: nothing leads there.
         for address in [0x9000_0000, 0x8000_0000] {
             run.auditor.free(&run.memory, 0, 0x2000, address, 0x1000);

@@ -5,7 +5,7 @@ use machine::registers::Register;
 use machine::syndrome::AccessKind;
 use vellum_audit::frames::Frames;
 
-use crate::auditor::{LAST, MIDDLE, PAGE, ROOT, Run, TCR, VAE1IS};
+use crate::auditor::{DSB, DSB_STORES, ISB, LAST, MIDDLE, PAGE, ROOT, Run, TCR, TTBR0};
 
 /// CPU 0 takes a page away, and CPU 1 invalidates for it, with DSBs of its own: enough if it has taken a lock that CPU 0 gave away after
 /// its store.
@@ -21,9 +21,7 @@ fn a_lock_lets_one_cpu_invalidate_what_another_took_away() {
         assert_eq!((frames.locks.may_give(0), frames.locks.may_take(1)), (!is_given, is_given));
         run.pass_on(1, is_taken, false);
         assert_eq!(frames.locks.may_take(1), is_given && !is_taken);
-        for (word, operand) in [(0xd503_3a9f, 0), (VAE1IS, 1 << 48), (0xd503_3b9f, 0), (0xd503_3fdf, 0)] {
-            run.word(1, word, operand);
-        }
+        run.invalidate(1);
         run.store(1, LAST, 0x9000_0000 | PAGE);
         assert_eq!(run.rules().is_empty(), is_given && is_taken);
     }
@@ -31,7 +29,7 @@ fn a_lock_lets_one_cpu_invalidate_what_another_took_away() {
     let frames = Frames::default();
     let mut run = Run::new(&frames, &[]);
     run.store(0, LAST, 0);
-    run.word(0, 0xd503_3a9f, 0);
+    run.word(0, DSB_STORES, 0);
     assert!(!frames.locks.may_give(0));
 }
 
@@ -41,20 +39,17 @@ fn a_lock_lets_one_cpu_invalidate_what_another_took_away() {
 fn what_another_cpu_stored_to_a_page_before_is_no_part_of_the_table() {
     let frames = Frames::default();
     let mut run = Run::new(&frames, &[]);
-    let forget = [(0xd503_3a9f, 0), (VAE1IS, 1 << 48), (0xd503_3b9f, 0), (0xd503_3fdf, 0)];
     run.store(0, MIDDLE, 0);
-    for (word, operand) in forget {
-        run.word(0, word, operand);
-    }
+    run.invalidate(0);
     run.store(1, LAST + 8, 0x1234);
     for word in [LAST, LAST + 8] {
         run.memory.words.borrow_mut().insert(word, 0);
     }
     run.word(0, 0xd503_3bbf, 0);
     run.store(0, MIDDLE, LAST | 3);
-    run.word(0, 0xd503_3a9f, 0);
-    run.word(0, 0xd518_2003, ROOT | 2 << 48);
-    run.word(0, 0xd503_3fdf, 0);
+    run.word(0, DSB_STORES, 0);
+    run.word(0, TTBR0, ROOT | 2 << 48);
+    run.word(0, ISB, 0);
     assert_eq!(run.rules(), [""; 0]);
 }
 
@@ -68,9 +63,7 @@ fn a_release_is_told_of_before_anybody_reads_it() {
         run.pass_on(0, false, is_before);
         run.pass_on(1, frames.locks.may_take(1), false);
         run.pass_on(0, false, frames.locks.may_give(0));
-        for (word, operand) in [(0xd503_3a9f, 0), (VAE1IS, 1 << 48), (0xd503_3b9f, 0), (0xd503_3fdf, 0)] {
-            run.word(1, word, operand);
-        }
+        run.invalidate(1);
         run.store(1, LAST, 0x9000_0000 | PAGE);
         assert_eq!(run.rules().is_empty(), is_before);
     }
@@ -81,8 +74,6 @@ fn a_release_is_told_of_before_anybody_reads_it() {
 fn a_lock_hands_over_what_was_mapped() {
     const UPPER: u64 = 0xffff_ff80_0000_1000;
     let both = [(Register::TcrEl1, TCR & !(1 << 23) | 2 << 30), (Register::Ttbr1El1, ROOT)];
-    const DSB: u32 = 0xd503_3b9f;
-    const ISB: u32 = 0xd503_3fdf;
     for (is_taken, words, kind, is_right) in [
         (true, &[DSB][..], AccessKind::Read, true),
         (true, &[DSB, ISB], AccessKind::Fetch, true),
