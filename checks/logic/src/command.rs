@@ -26,7 +26,7 @@ by a new test, or is the same program: then checks/logic/equivalents.tsv has its
 Examples:
   cargo xtask check logic-mutants --sample 200
   cargo xtask check logic-mutants --only pagetable/src/gather.rs
-  cargo xtask check logic-mutants --only engine/pagetable/src/few.rs --list";
+  cargo xtask check logic-mutants --only engine/vmsa/src/geometry.rs --list";
 
 /// The crates that are mutated.
 const CRATES: [&str; 6] =
