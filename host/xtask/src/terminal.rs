@@ -8,47 +8,18 @@ use std::{
     process::Command,
 };
 
-/// A colour, or how a line stands out.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Colour {
-    Plain,
-    Title,
-    Dim,
-    Green,
-    Yellow,
-    Red,
-}
+use anstyle::{AnsiColor, Style};
 
-impl Colour {
-    /// The SGR parameters (ECMA-48, 8.3.117).
-    fn parameters(self) -> &'static str {
-        match self {
-            Colour::Plain => "",
-            Colour::Title => "1;36",
-            Colour::Dim => "2",
-            Colour::Green => "32",
-            Colour::Yellow => "33",
-            Colour::Red => "1;31",
-        }
-    }
-}
+pub(crate) const PLAIN: Style = Style::new();
+pub(crate) const TITLE: Style = AnsiColor::Cyan.on_default().bold();
+pub(crate) const DIM: Style = Style::new().dimmed();
+pub(crate) const GREEN: Style = AnsiColor::Green.on_default();
+pub(crate) const YELLOW: Style = AnsiColor::Yellow.on_default();
+pub(crate) const RED: Style = AnsiColor::Red.on_default().bold();
 
-/// Text in a colour, if colours are wanted.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Painted<'t> {
-    pub(crate) text: &'t str,
-    pub(crate) colour: Colour,
-    pub(crate) is_coloured: bool,
-}
-
-impl fmt::Display for Painted<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_coloured && self.colour != Colour::Plain && !self.text.is_empty() {
-            write!(f, "\x1b[{}m{}\x1b[0m", self.colour.parameters(), self.text)
-        } else {
-            f.write_str(self.text)
-        }
-    }
+/// Text in a style, if colours are wanted.
+pub(crate) fn painted(text: &str, style: Style, is_coloured: bool) -> String {
+    if is_coloured && !text.is_empty() { format!("{style}{text}{style:#}") } else { text.to_owned() }
 }
 
 /// Colour is for a terminal whose owner has not declined it (no-color.org).

@@ -116,101 +116,72 @@ mod tests {
 
     const CHECKS: &str = "# checks\r\ncheck a: ok (x)\r\ncheck b: ok (y)\r\n# verdict\r\n";
 
-    fn judged(output: &str, end: End) -> (Status, String) {
-        complained(output, "", end)
-    }
-
-    fn complained(output: &str, complaints: &str, end: End) -> (Status, String) {
-        let ended = Ended { output: output.into(), complaints: complaints.into(), end };
-        let Judgement { status, line } = judge(&ended);
+    fn judged(output: &str, complaints: &str, end: End) -> (Status, String) {
+        let Judgement { status, line } = judge(&Ended { output: output.into(), complaints: complaints.into(), end });
         (status, line.unwrap_or_default())
     }
 
     #[test]
-    fn text_and_status_agree() {
-        let silent = |status| (status, String::new());
-        assert_eq!(judged(&format!("{CHECKS}verdict: passed (2 checks)\r\n"), End::Exited(0)), silent(Status::Passed));
+    fn text_and_status_must_agree_and_a_pass_rests_on_checks() {
+        let with = |verdict: &str| format!("{CHECKS}verdict: {verdict}\r\n");
         let failed = "# checks\ncheck a: FAILED (x)\n# verdict\nverdict: failed (1 of 1 checks)\n";
-        assert_eq!(judged(failed, End::Exited(1)), silent(Status::Failed));
-        let bad = "# verdict\nverdict: bad input (no memory)\n";
-        assert_eq!(judged(bad, End::Exited(2)), silent(Status::BadInput));
-    }
-
-    #[test]
-    fn a_status_alone_is_no_verdict() {
-        for code in [0, 1, 2, 77] {
-            let (status, line) = judged("# checks\ncheck a: ok (x)\n", End::Exited(code));
-            assert_eq!(status, Status::Failed);
-            assert!(line.contains("without a verdict line") && line.ends_with(&code.to_string()), "{line}");
-        }
-        assert_eq!(judged("", End::Exited(0)).0, Status::Failed);
-    }
-
-    #[test]
-    fn a_disagreement_is_a_failure() {
-        for (verdict, code) in
-            [("passed (2 checks)", 1), ("passed (2 checks)", 2), ("failed (1 of 2 checks)", 0), ("bad input (x)", 0)]
-        {
-            let (status, line) = judged(&format!("{CHECKS}verdict: {verdict}\n"), End::Exited(code));
-            assert_eq!(status, Status::Failed);
-            assert!(line.contains("not the verdict printed"), "{line}");
-        }
-    }
-
-    #[test]
-    fn a_pass_rests_on_checks() {
-        let failed = format!("# checks\ncheck c: FAILED (z)\n{CHECKS}verdict: passed (3 checks)\n");
-        assert!(judged(&failed, End::Exited(0)).1.contains("check c failed"));
-        for (text, words) in [
-            (format!("{CHECKS}verdict: passed (3 checks)\n"), "counts 3 checks, but 2"),
-            ("# verdict\nverdict: passed (0 checks)\n".to_string(), "counts 0 checks, but 0"),
+        let hidden = format!("# checks\ncheck c: FAILED (z)\n{CHECKS}verdict: passed (3 checks)\n");
+        let refusal = "monitor: command line: x: unknown; the guest was not started\n";
+        for (output, code, status, words) in [
+            (&*with("passed (2 checks)"), 0, Status::Passed, ""),
+            (failed, 1, Status::Failed, ""),
+            ("# verdict\nverdict: bad input (no memory)\n", 2, Status::BadInput, ""),
+            (refusal, 2, Status::BadInput, ""),
+            (refusal, 0, Status::Failed, "without a verdict"),
+            (&*with("passed (2 checks)"), 1, Status::Failed, "not the verdict printed"),
+            (&*with("passed (2 checks)"), 2, Status::Failed, "not the verdict printed"),
+            (&*with("failed (1 of 2 checks)"), 0, Status::Failed, "not the verdict printed"),
+            (&*with("bad input (x)"), 0, Status::Failed, "not the verdict printed"),
+            ("# checks\ncheck a: ok (x)\n", 0, Status::Failed, "without a verdict line, with status 0"),
+            ("# checks\ncheck a: ok (x)\n", 77, Status::Failed, "without a verdict line, with status 77"),
+            ("", 0, Status::Failed, "without a verdict"),
+            (&*hidden, 0, Status::Failed, "check c failed"),
+            (&*with("passed (3 checks)"), 0, Status::Failed, "counts 3 checks, but 2"),
+            ("# verdict\nverdict: passed (0 checks)\n", 0, Status::Failed, "counts 0 checks, but 0"),
+            ("# chosen\r\npanic at boot.rs:7: no memory\r\n", 1, Status::Failed, "panicked"),
         ] {
-            let (status, line) = judged(&text, End::Exited(0));
-            assert_eq!(status, Status::Failed);
+            let (found, line) = judged(output, "", End::Exited(code));
+            assert_eq!((found, line.is_empty()), (status, words.is_empty()), "{output}: {line}");
             assert!(line.contains(words), "{line}");
         }
     }
 
     #[test]
-    fn a_panic_is_named() {
-        let (status, line) = judged("# chosen\r\npanic at boot.rs:7: no memory\r\n", End::Exited(1));
-        assert_eq!(status, Status::Failed);
-        assert!(line.contains("panicked"), "{line}");
-    }
-
-    #[test]
     fn time_and_signals() {
-        assert_eq!(judged(CHECKS, End::TimedOut).0, Status::TimedOut);
-        let (status, line) = judged(&format!("{CHECKS}verdict: passed (2 checks)\n"), End::TimedOut);
-        assert_eq!(status, Status::TimedOut);
-        assert!(line.contains("did not end"), "{line}");
-        assert_eq!(judged(CHECKS, End::Signalled).0, Status::Failed);
-    }
-
-    #[test]
-    fn a_monitor_may_refuse() {
-        let refusal = "monitor: command line: x: unknown; the guest was not started\n";
-        assert_eq!(judged(refusal, End::Exited(2)), (Status::BadInput, String::new()));
-        assert_eq!(judged(refusal, End::Exited(0)).0, Status::Failed);
+        assert_eq!(judged(CHECKS, "", End::TimedOut).0, Status::TimedOut);
+        let (status, line) = judged(&format!("{CHECKS}verdict: passed (2 checks)\n"), "", End::TimedOut);
+        assert!(status == Status::TimedOut && line.contains("did not end"), "{line}");
+        assert_eq!(judged(CHECKS, "", End::Signalled).0, Status::Failed);
     }
 
     #[test]
     fn another_kernel_only_has_to_end() {
-        let judged =
-            |output: &str, end| judge_other(&Ended { output: output.into(), complaints: String::new(), end }).status;
-        assert_eq!(judged("reboot: Power down\n", End::Exited(0)), Status::Passed);
-        assert_eq!(judged("monitor: panic\n", End::Exited(1)), Status::Failed);
-        assert_eq!(judged("x\n", End::Exited(2)), Status::Failed);
-        assert_eq!(judged("monitor: x; the guest was not started\n", End::Exited(2)), Status::BadInput);
-        assert_eq!(judged("", End::TimedOut), Status::TimedOut);
+        for (output, end, status) in [
+            ("reboot: Power down\n", End::Exited(0), Status::Passed),
+            ("monitor: panic\n", End::Exited(1), Status::Failed),
+            ("x\n", End::Exited(2), Status::Failed),
+            ("monitor: x; the guest was not started\n", End::Exited(2), Status::BadInput),
+            ("", End::TimedOut, Status::TimedOut),
+        ] {
+            let ended = Ended { output: output.into(), complaints: String::new(), end };
+            assert_eq!(judge_other(&ended).status, status, "{output}");
+        }
     }
 
     #[test]
     fn qemu_may_refuse() {
-        let (status, _) = complained("", "qemu-system-aarch64: unable to find CPU model 'x'\n", End::Exited(1));
-        assert_eq!(status, Status::BadInput);
         let memory = "qemu-system-aarch64: cannot set up guest memory 'mach-virt.ram': Cannot allocate memory\n";
-        assert_eq!(complained("", memory, End::Exited(1)).0, Status::HostLacks);
-        assert_eq!(complained("x", "warning\n", End::Exited(1)).0, Status::Failed);
+        for (output, complaints, status) in [
+            ("", "qemu-system-aarch64: unable to find CPU model 'x'\n", Status::BadInput),
+            ("", memory, Status::HostLacks),
+            ("x", "warning\n", Status::Failed),
+        ] {
+            assert_eq!(judged(output, complaints, End::Exited(1)).0, status, "{complaints}");
+        }
     }
 }

@@ -7,14 +7,15 @@ use std::{
     io::{self, Write},
 };
 
+use anstyle::Style;
+
 use super::transcript::{CHECKS, section_start};
-use crate::terminal::{Colour, Painted};
+use crate::terminal::{DIM, GREEN, PLAIN, RED, TITLE, YELLOW, painted};
 
 /// Sections that are shown only with `--verbose`.
 const LONG_SECTIONS: [&str; 3] = ["memory map", "linear map", "times"];
 /// Lines that are shown wherever they stand, with the indented lines that follow them.
-const REPORTS: [(&str, Colour); 4] =
-    [("warning: ", Colour::Yellow), ("error: ", Colour::Red), ("panic", Colour::Red), ("exception: ", Colour::Red)];
+const REPORTS: [(&str, Style); 4] = [("warning: ", YELLOW), ("error: ", RED), ("panic", RED), ("exception: ", RED)];
 /// How much of what was hidden is shown when the machine ends without a verdict.
 const TAIL_LINES: usize = 20;
 
@@ -28,7 +29,7 @@ pub(crate) struct View<W> {
     partial: Vec<u8>,
     is_in_long_section: bool,
     is_in_checks: bool,
-    report: Option<Colour>,
+    report: Option<Style>,
     hidden: VecDeque<String>,
     has_hidden: bool,
 }
@@ -66,11 +67,11 @@ impl<W: Write> View<W> {
             self.take_line()?;
         }
         if has_verdict && self.has_hidden {
-            self.paint(Colour::Dim, "(--verbose shows the memory map, the linear map and the times)")?;
+            self.paint(DIM, "(--verbose shows the memory map, the linear map and the times)")?;
         } else if !has_verdict && !self.hidden.is_empty() {
-            self.paint(Colour::Dim, "(the last lines, which are shown only with --verbose)")?;
+            self.paint(DIM, "(the last lines, which are shown only with --verbose)")?;
             for line in std::mem::take(&mut self.hidden) {
-                self.paint(Colour::Plain, &line)?;
+                self.paint(PLAIN, &line)?;
             }
         }
         self.out.flush()
@@ -84,21 +85,21 @@ impl<W: Write> View<W> {
             self.is_in_long_section = LONG_SECTIONS.contains(&name);
             self.is_in_checks = CHECKS.contains(&name);
             self.report = None;
-            return self.show(Colour::Title, line, !self.is_in_long_section);
+            return self.show(TITLE, line, !self.is_in_long_section);
         }
         let is_continued = self.report.is_some() && line.starts_with([' ', '\t']);
         if !is_continued {
             self.report = REPORTS.iter().find(|(start, _)| line.starts_with(start)).map(|(_, colour)| *colour);
         }
         match self.report {
-            Some(colour) => self.show(if is_continued { Colour::Plain } else { colour }, line, true),
+            Some(colour) => self.show(if is_continued { PLAIN } else { colour }, line, true),
             None if self.is_in_checks && line.starts_with("check ") => self.show_check(line),
             None => self.show(colour_of(line), line, !self.is_in_long_section),
         }
     }
 
     /// Shows a line, or keeps it as one of the last hidden ones.
-    fn show(&mut self, colour: Colour, line: &str, is_wanted: bool) -> io::Result<()> {
+    fn show(&mut self, colour: Style, line: &str, is_wanted: bool) -> io::Result<()> {
         if is_wanted || self.is_verbose {
             self.hidden.clear();
             return self.paint(colour, line);
@@ -114,33 +115,33 @@ impl<W: Write> View<W> {
     /// A check's outcome is coloured, its detail dimmed.
     fn show_check(&mut self, line: &str) -> io::Result<()> {
         self.hidden.clear();
-        let Some((name, outcome)) = line.split_once(": ") else { return self.paint(Colour::Red, line) };
+        let Some((name, outcome)) = line.split_once(": ") else { return self.paint(RED, line) };
         let (word, detail) = outcome.split_once(' ').unwrap_or((outcome, ""));
-        let colour = if word == "ok" { Colour::Green } else { Colour::Red };
+        let colour = if word == "ok" { GREEN } else { RED };
         write!(self.out, "{name}: ")?;
         self.paint_part(colour, word)?;
         if !detail.is_empty() {
             self.out.write_all(b" ")?;
-            self.paint_part(Colour::Dim, detail)?;
+            self.paint_part(DIM, detail)?;
         }
         self.out.write_all(b"\n")
     }
 
-    fn paint(&mut self, colour: Colour, line: &str) -> io::Result<()> {
+    fn paint(&mut self, colour: Style, line: &str) -> io::Result<()> {
         self.paint_part(colour, line)?;
         self.out.write_all(b"\n")
     }
 
-    fn paint_part(&mut self, colour: Colour, text: &str) -> io::Result<()> {
-        write!(self.out, "{}", Painted { text, colour, is_coloured: self.is_coloured })
+    fn paint_part(&mut self, colour: Style, text: &str) -> io::Result<()> {
+        write!(self.out, "{}", painted(text, colour, self.is_coloured))
     }
 }
 
-fn colour_of(line: &str) -> Colour {
+fn colour_of(line: &str) -> Style {
     match line.strip_prefix("verdict: ") {
-        Some(verdict) if verdict.starts_with("passed") => Colour::Green,
-        Some(_) => Colour::Red,
-        None => Colour::Plain,
+        Some(verdict) if verdict.starts_with("passed") => GREEN,
+        Some(_) => RED,
+        None => PLAIN,
     }
 }
 
@@ -181,11 +182,11 @@ mod tests {
     fn colours_follow_the_meaning() {
         let text = shown(TEXT, true, false, true);
         for part in [
-            "\x1b[1;36m# detected\x1b[0m\ncpu 0\n",
+            "\x1b[1m\x1b[36m# detected\x1b[0m\ncpu 0\n",
             "\x1b[33mwarning: odd\x1b[0m\n",
             "check a: \x1b[32mok\x1b[0m \x1b[2m(x)\x1b[0m\n",
-            "check b: \x1b[1;31mFAILED\x1b[0m \x1b[2m(y z)\x1b[0m\n",
-            "\x1b[1;31mverdict: failed (1 of 2 checks)\x1b[0m\n",
+            "check b: \x1b[1m\x1b[31mFAILED\x1b[0m \x1b[2m(y z)\x1b[0m\n",
+            "\x1b[1m\x1b[31mverdict: failed (1 of 2 checks)\x1b[0m\n",
         ] {
             assert!(text.contains(part), "{part:?} is not in {text:?}");
         }

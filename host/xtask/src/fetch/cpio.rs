@@ -1,5 +1,9 @@
 //! The archive that Linux unpacks as its first file system: cpio in the `newc` format (cpio(5)).
 
+use std::io::Write;
+
+use cpio::newc;
+
 /// An archive being written.
 pub(crate) struct Archive {
     bytes: Vec<u8>,
@@ -35,60 +39,14 @@ impl Archive {
         self.add(name, LINK, (0, 0), to.as_bytes());
     }
 
-    pub(crate) fn finish(mut self) -> Vec<u8> {
-        self.add("TRAILER!!!", 0, (0, 0), &[]);
-        self.bytes
+    pub(crate) fn finish(self) -> Vec<u8> {
+        newc::trailer(self.bytes).expect("a vector takes all")
     }
 
-    /// Thirteen numbers of eight hexadecimal digits, the name and the content, each padded to four bytes.
-    fn add(&mut self, name: &str, mode: u32, device: (u32, u32), content: &[u8]) {
+    fn add(&mut self, name: &str, mode: u32, (major, minor): (u32, u32), content: &[u8]) {
         self.files += 1;
-        let (inode, links, size, name_bytes) = (self.files, 1, content.len() as u32, name.len() as u32 + 1);
-        let numbers = [inode, mode, 0, 0, links, 0, size, 0, 0, device.0, device.1, name_bytes, 0];
-        self.bytes.extend(b"070701");
-        for number in numbers {
-            self.bytes.extend(format!("{number:08X}").bytes());
-        }
-        self.bytes.extend(name.bytes().chain([0]));
-        self.pad();
-        self.bytes.extend(content);
-        self.pad();
-    }
-
-    fn pad(&mut self) {
-        self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn files_stand_where_their_headers_say() {
-        let mut archive = Archive::new();
-        archive.folder("bin");
-        archive.program("bin/a", b"abc");
-        let bytes = archive.finish();
-        let header = |at: usize, index: usize| {
-            let digits = &bytes[at + 6 + index * 8..at + 14 + index * 8];
-            usize::from_str_radix(std::str::from_utf8(digits).expect("digits"), 16).expect("a number")
-        };
-        let mut at = 0;
-        let mut found = Vec::new();
-        while at < bytes.len() {
-            assert_eq!(&bytes[at..at + 6], b"070701");
-            let (size, name_bytes) = (header(at, 6), header(at, 11));
-            let name = String::from_utf8_lossy(&bytes[at + 110..at + 109 + name_bytes]).into_owned();
-            let content = (at + 110 + name_bytes).next_multiple_of(4);
-            found.push((name, header(at, 1), bytes[content..content + size].to_vec()));
-            at = (content + size).next_multiple_of(4);
-        }
-        let expected = [
-            ("bin".to_owned(), 0o04_0755, vec![]),
-            ("bin/a".to_owned(), 0o10_0755, b"abc".to_vec()),
-            ("TRAILER!!!".to_owned(), 0, vec![]),
-        ];
-        assert_eq!(found, expected);
+        let entry = newc::Builder::new(name).ino(self.files).nlink(1).mode(mode).rdev_major(major).rdev_minor(minor);
+        let mut file = entry.write(&mut self.bytes, content.len() as u32);
+        file.write_all(content).and_then(|()| file.finish()).expect("a vector takes all");
     }
 }

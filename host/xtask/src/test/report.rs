@@ -11,7 +11,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use super::{Outcome, Say, skips::Skips};
 use crate::{
     outcome::Status,
-    terminal::{self, Colour, Painted},
+    terminal::{self, GREEN, RED, YELLOW, painted},
 };
 
 /// Columns of a step's name.
@@ -88,11 +88,11 @@ impl Sum {
         self.failed += forbidden;
 
         let (word, colour) = match outcome {
-            _ if outcome.failed + forbidden > 0 => ("FAILED", Colour::Red),
-            _ if outcome.passed == 0 => ("skipped", Colour::Yellow),
-            _ => ("ok", Colour::Green),
+            _ if outcome.failed + forbidden > 0 => ("FAILED", RED),
+            _ if outcome.passed == 0 => ("skipped", YELLOW),
+            _ => ("ok", GREEN),
         };
-        let painted = Painted { text: word, colour, is_coloured };
+        let painted = painted(word, colour, is_coloured);
         let gap = " ".repeat("skipped".len() - word.len());
         let mut text = format!("{name:NAME_WIDTH$} {painted}{gap} {:6.1} s  {}", time.as_secs_f64(), outcome.note);
         text.truncate(text.trim_end().len());
