@@ -1,32 +1,11 @@
-//! Signals: handlers, masks, what is told, alternate stacks.
+//! Signals: alternate stacks, waiting for them, those that queue, and what is told of faults and of children.
 
 use libc::*;
-use programs::child::{NOBODY, ended, signal_name, wait};
+use programs::child::{ended, signal_name, wait};
 use programs::machine::{SEEN, dispose, exit, fork, handle, sender, skip_instruction, syndrome};
 use programs::proc::asleep;
 use programs::{Answer, call, child, in_child, page, peek, tell};
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// How deep handlers are in each other, and the deepest.
-static DEPTH: AtomicU64 = AtomicU64::new(0);
-
-extern "C" fn count(signal: i32, info: &siginfo_t, _: *mut c_void) {
-    let depth = DEPTH.fetch_add(1, Ordering::SeqCst) + 1;
-    let own = sender(info).0 as u32 == std::process::id();
-    println!("  {} code {} of itself {own} depth {depth}", signal_name(signal), info.si_code);
-    SEEN.fetch_add(1, Ordering::SeqCst);
-    DEPTH.fetch_sub(1, Ordering::SeqCst);
-}
-
-extern "C" fn again(signal: i32, _: &siginfo_t, _: *mut c_void) {
-    let depth = DEPTH.fetch_add(1, Ordering::SeqCst) + 1;
-    println!("  {} begins at depth {depth}", signal_name(signal));
-    if SEEN.fetch_add(1, Ordering::SeqCst) < 2 {
-        send(signal);
-    }
-    println!("  {} ends at depth {depth}", signal_name(signal));
-    DEPTH.fetch_sub(1, Ordering::SeqCst);
-}
+use std::sync::atomic::Ordering;
 
 extern "C" fn told(signal: i32, info: &siginfo_t, _: *mut c_void) {
     println!("  {} code {} status {}", signal_name(signal), info.si_code, sender(info).1);
@@ -59,69 +38,13 @@ const fn bit(signal: i32) -> u64 {
 }
 
 fn main() {
-    handlers();
-    masks();
-    nested();
     children();
-    refusals();
     stacks();
     waits();
     awaited();
     restarts();
     queues();
     kernels_half();
-}
-
-fn handlers() {
-    for signal in [SIGUSR1, SIGUSR2, SIGTERM, SIGHUP, SIGCHLD, SIGALRM] {
-        handle(signal, count, 0).expect("a handler");
-        send(signal);
-    }
-    println!("tgkill:");
-    let own = call(SYS_gettid, &[]).expect("a number");
-    tell("tgkill", call(SYS_tgkill, &[std::process::id().into(), own, SIGUSR1 as u64]));
-    tell("tkill", call(SYS_tkill, &[own, SIGUSR2 as u64]));
-    handle(SIGUSR1, count, SA_RESETHAND).expect("a handler");
-    send(SIGUSR1);
-    println!(
-        "a second time: {}",
-        child(|| {
-            send(SIGUSR1);
-            0
-        })
-    );
-    dispose(SIGUSR2, SIG_IGN).expect("ignored");
-    send(SIGUSR2);
-    println!("seen: {}", SEEN.load(Ordering::SeqCst));
-}
-
-fn masks() {
-    handle(SIGUSR1, count, 0).expect("a handler");
-    handle(SIGUSR2, count, 0).expect("a handler");
-    println!("mask: {:#x}", mask(SIG_BLOCK, bit(SIGUSR1) | bit(SIGUSR2) | bit(SIGKILL) | bit(SIGSTOP)));
-    send(SIGUSR2);
-    send(SIGUSR1);
-    send(SIGUSR1);
-    println!("pending: {:#x}", pending());
-    in_child("a child", || println!("a child's: {:#x} mask {:#x}", pending(), mask(SIG_BLOCK, 0)));
-    println!("open:");
-    println!("mask: {:#x}", mask(SIG_UNBLOCK, bit(SIGUSR1) | bit(SIGUSR2)));
-    println!("pending: {:#x}", pending());
-    // What is ignored while it waits is forgotten.
-    mask(SIG_BLOCK, bit(SIGUSR1));
-    send(SIGUSR1);
-    dispose(SIGUSR1, SIG_IGN).expect("ignored");
-    println!("ignored: {:#x}", pending());
-    mask(SIG_SETMASK, 0);
-}
-
-fn nested() {
-    for (name, flags) in [("masked meanwhile", 0), ("not masked", SA_NODEFER)] {
-        println!("{name}:");
-        SEEN.store(0, Ordering::SeqCst);
-        handle(SIGUSR1, again, flags).expect("a handler");
-        send(SIGUSR1);
-    }
 }
 
 fn children() {
@@ -145,31 +68,6 @@ fn children() {
     let number = fork().unwrap_or_else(|| exit(3));
     tell("wait while ignored", call(SYS_wait4, &[number as u64, 0, 0, 0]));
     dispose(SIGCHLD, SIG_DFL).expect("usual");
-}
-
-fn refusals() {
-    let kill = |number: i64, signal: i32| call(SYS_kill, &[number as u64, signal as u64]);
-    let own = i64::from(std::process::id());
-    tell("signal 0", kill(own, 0));
-    tell("signal 65", kill(own, 65));
-    tell("signal -1", kill(own, -1));
-    tell("nobody", kill(NOBODY as i64, SIGTERM));
-    tell("a group of nobody", kill(-(NOBODY as i64), SIGTERM));
-    tell("tkill of 0", call(SYS_tkill, &[0, 0]));
-    tell("tkill of -1", call(SYS_tkill, &[u64::MAX, 0]));
-    tell("tgkill of 0", call(SYS_tgkill, &[0, 0, 10]));
-    tell("tgkill of another group", call(SYS_tgkill, &[1, own as u64, 0]));
-    let action = [0u64; 4];
-    let set = |signal: u64, bytes: u64| call(SYS_rt_sigaction, &[signal, action.as_ptr() as u64, 0, bytes]);
-    tell("action of SIGKILL", set(SIGKILL as u64, 8));
-    tell("action of SIGSTOP", set(SIGSTOP as u64, 8));
-    tell("action of 0", set(0, 8));
-    tell("action of 65", set(65, 8));
-    tell("another size", set(10, 4));
-    tell("from nowhere", call(SYS_rt_sigaction, &[10, 8, 0, 8]));
-    tell("to nowhere", call(SYS_rt_sigaction, &[10, 0, 8, 8]));
-    tell("unknown way to mask", call(SYS_rt_sigprocmask, &[7, action.as_ptr() as u64, 0, 8]));
-    tell("unknown way, no mask", call(SYS_rt_sigprocmask, &[7, 0, 0, 8]));
 }
 
 fn stacks() {

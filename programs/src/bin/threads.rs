@@ -293,11 +293,11 @@ fn number() {
     let file = call(SYS_eventfd2, &[0, 0]).expect("a number");
     let other = thread::spawn(move || {
         let mut value = 0u64;
-        tell("waited for", call(SYS_read, &[file, &raw mut value as u64, 8]).map(|_| value));
+        call(SYS_read, &[file, &raw mut value as u64, 8]).map(|_| value)
     });
     thread::yield_now();
     tell("added", call(SYS_write, &[file, [7u64].as_ptr() as u64, 8]));
-    other.join().expect("it ends");
+    tell("waited for", other.join().expect("it ends"));
 }
 
 /// What ends a process while it has threads.

@@ -1,4 +1,4 @@
-//! Timers that come: their signals, those that were missed, timers beside each other, and a clock that is set.
+//! Timers that come: their signals, those that were missed, timers beside each other, and one whose time was long ago.
 
 use libc::*;
 use programs::child::signal_name;
@@ -12,7 +12,7 @@ fn main() {
     overruns();
     beside();
     ignored();
-    set_clock();
+    long_ago();
 }
 
 fn signals() {
@@ -154,30 +154,15 @@ fn ignored() {
     mask(0);
 }
 
-/// A point of CLOCK_REALTIME comes when the clock is set to it.
-fn set_clock() {
-    let set_to = |time: u64| {
-        let words = [time / SECOND, time % SECOND];
-        call(SYS_clock_settime, &[CLOCK_REALTIME as u64, words.as_ptr() as u64])
-    };
+/// More periods have passed than can be told.
+fn long_ago() {
     mask(bit(SIGUSR1));
-    let timers = [0, 0].map(|_| make(CLOCK_REALTIME, &event(7, SIGUSR1, BY_SIGNAL, 0)).expect("a timer"));
-    let (before, start) = (now(CLOCK_REALTIME), now(CLOCK_MONOTONIC));
-    set(timers[0], ABSOLUTE, [before + 500 * SECOND, 1000 * SECOND]).expect("it is set");
-    set(timers[1], 0, [500 * SECOND, 0]).expect("it is set");
-    tell_signal("not yet", SIGUSR1, 0);
-    tell("set", set_to(before + 600 * SECOND));
-    tell_left("from now on", timers[1]);
-    tell_signal("it has come", SIGUSR1, 10 * SECOND);
-    tell_left("again", timers[0]);
-    set(timers[1], ABSOLUTE, [1, 1]).expect("it is set");
+    let timer = make_for(SIGUSR1);
+    // From here on they are more than 2^31 nanoseconds.
+    sleep_for((3 * SECOND).saturating_sub(now(CLOCK_MONOTONIC))).expect("it sleeps");
+    set(timer, ABSOLUTE, [1, 1]).expect("it is set");
     println!("the most overruns: {}", tell_signal("long ago", SIGUSR1, 10 * SECOND));
-    stop(timers[1], SIGUSR1);
-    timers.iter().for_each(|timer| delete(*timer).map(drop).expect("it goes"));
-    // A second more: the clock is not set to less than the time since the boot, which it may have been.
-    let back = before + now(CLOCK_MONOTONIC) - start + SECOND;
-    tell("set back", set_to(back));
-    tell("before the boot", set_to(0));
-    tell("to the end", set_to(i64::MAX as u64));
+    stop(timer, SIGUSR1);
+    delete(timer).expect("it goes");
     mask(0);
 }

@@ -187,7 +187,6 @@ const TIME: &[Row] = rows! {
     109 timer_getoverrun b'-' "n";
     110 timer_settime b'-' "nntb";
     111 timer_delete b'-' "n";
-    112 clock_settime b'-' "kt";
     113 clock_gettime b'-' "kb";
     114 clock_getres b'-' "kb";
     115 clock_nanosleep b'-' "kntb";

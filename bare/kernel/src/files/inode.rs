@@ -15,7 +15,7 @@ use super::device::Device;
 use super::pipe::Pipe;
 use super::secret::Secrets;
 use super::text::Text;
-use crate::clock::{SECOND, real_nanoseconds};
+use crate::clock::{SECOND, monotonic_nanoseconds};
 use crate::process::errno::{EIO, ETXTBSY, Errno};
 
 /// Kinds of file in `st_mode`.
@@ -186,7 +186,7 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 pub(crate) type Time = [u64; 2];
 
 pub(crate) fn now() -> Time {
-    let now = real_nanoseconds();
+    let now = monotonic_nanoseconds();
     [now / SECOND, now % SECOND]
 }
 

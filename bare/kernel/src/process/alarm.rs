@@ -11,7 +11,7 @@ use kerncore::countdown::Countdown;
 use super::queued::Charge;
 use super::signals::{Info, SI_TIMER, Signal};
 use super::{numbers, table};
-use crate::clock::{self, monotonic_nanoseconds, real_nanoseconds};
+use crate::clock::{self, monotonic_nanoseconds};
 
 /// Which alarm of a process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -41,23 +41,16 @@ pub(crate) struct Notice {
 pub(crate) enum Clock {
     #[default]
     Monotonic,
-    /// CLOCK_REALTIME, which may be set.
-    Real,
     /// What a process, or a thread, has run.
     Process(i32),
     Thread(i32),
 }
 
 impl Clock {
-    fn is_of_running(self) -> bool {
-        matches!(self, Self::Process(_) | Self::Thread(_))
-    }
-
     /// What it says; nothing of who is gone.
     pub(crate) fn now(self) -> Option<u64> {
         match self {
             Self::Monotonic => Some(monotonic_nanoseconds()),
-            Self::Real => Some(real_nanoseconds()),
             Self::Process(number) => table::find(number).ok().map(|process| process.nanoseconds()),
             Self::Thread(number) => numbers::find_thread(number).ok().map(|one| clock::nanoseconds(one.spent().ticks)),
         }
@@ -84,8 +77,6 @@ pub(super) struct Alarm {
     pub(super) notice: Notice,
     pub(super) clock: Clock,
     countdown: Countdown,
-    /// By which clock it is due: not by CLOCK_REALTIME, unless the program said a point of that.
-    due_by: Clock,
     /// Set while it is armed.
     pub(super) armed: Option<Armed>,
     /// Its signal has been sent, and nobody has taken it.
@@ -103,7 +94,7 @@ impl Alarm {
     }
 
     fn now(&self) -> u64 {
-        self.due_by.now().unwrap_or(0)
+        self.clock.now().unwrap_or(0)
     }
 
     fn forward(&mut self) -> u64 {
@@ -112,9 +103,8 @@ impl Alarm {
 
     pub(super) fn arm(&mut self) {
         let due = self.countdown.due;
-        self.armed = Some(match self.due_by {
+        self.armed = Some(match self.clock {
             Clock::Monotonic => (None, due),
-            Clock::Real => (None, clock::since_boot(due)),
             clock @ (Clock::Process(_) | Clock::Thread(_)) => (Some(clock), due),
         });
     }
@@ -125,11 +115,6 @@ impl Alarm {
         if let Some((None, due)) = &mut self.armed {
             *due = (*due).max(monotonic_nanoseconds().saturating_add(LEAST_PERIOD));
         }
-    }
-
-    /// Whether it waits for a point of CLOCK_REALTIME.
-    pub(super) fn is_real(&self) -> bool {
-        self.due_by == Clock::Real && self.armed.is_some()
     }
 
     /// Whether its time has come.
@@ -157,7 +142,6 @@ impl Alarm {
         if setting.first == 0 {
             return;
         }
-        self.due_by = if is_absolute || self.clock.is_of_running() { self.clock } else { Clock::Monotonic };
         let start = if is_absolute { 0 } else { self.now() };
         self.countdown = Countdown::new(start, setting.first, setting.period);
         if self.notice.signal.is_some() {

@@ -226,20 +226,6 @@ pub(crate) fn tell_again(process: i32, signal: Signal) {
     });
 }
 
-/// CLOCK_REALTIME was set: what waits for a point of it waits for another time.
-pub(crate) fn move_real() {
-    with(|alarms| {
-        let mut last = (i32::MIN, Name::REAL);
-        while let Some((key, is_real)) = alarms.all.beyond(&last).map(|(key, alarm)| (*key, alarm.is_real())) {
-            last = key;
-            if is_real {
-                alarms.change(key, Alarm::arm);
-            }
-        }
-    });
-    fire();
-}
-
 /// Serves alarms that are due. Interrupts are open.
 pub(crate) fn fire() {
     let now = timer::read_counter();

@@ -95,36 +95,6 @@ fn find(number: u64) -> Option<&'static Row> {
     FAMILIES[usize::from(*family)].get(usize::from(*row).checked_sub(1)?)
 }
 
-/// Names of calls that are not there, for the report.
-const ABSENT: [(u64, &str); 26] = [
-    (20, "epoll_create1"),
-    (21, "epoll_ctl"),
-    (22, "epoll_pwait"),
-    (26, "inotify_init1"),
-    (39, "umount2"),
-    (40, "mount"),
-    (51, "chroot"),
-    (74, "signalfd4"),
-    (85, "timerfd_create"),
-    (97, "unshare"),
-    (117, "ptrace"),
-    (186, "msgget"),
-    (190, "semget"),
-    (194, "shmget"),
-    (195, "shmctl"),
-    (196, "shmat"),
-    (197, "shmdt"),
-    (198, "socket"),
-    (199, "socketpair"),
-    (203, "connect"),
-    (206, "sendto"),
-    (208, "setsockopt"),
-    (280, "bpf"),
-    (282, "userfaultfd"),
-    (434, "pidfd_open"),
-    (448, "process_mrelease"),
-];
-
 /// How often each call was made that there is not; all whose numbers no table has are one.
 static UNKNOWN: [AtomicU64; PLACES.len() + 1] = [const { AtomicU64::new(0) }; PLACES.len() + 1];
 
@@ -176,8 +146,7 @@ pub(crate) fn report() {
             say!("init: calls from {number} on are not there, asked for {count} times: ENOSYS");
             continue;
         }
-        let name = ABSENT.iter().find(|(one, _)| *one == number as u64).map_or("no name", |(_, name)| name);
-        say!("init: call {number} ({name}) is not there, asked for {count} times: ENOSYS");
+        say!("init: call {number} is not there (docs/linux-compat.md), asked for {count} times: ENOSYS");
     }
 }
 

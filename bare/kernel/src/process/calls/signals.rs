@@ -220,7 +220,7 @@ fn rt_sigtimedwait(call: &mut Call, set: u64, info: u64, time: u64, bytes: u64) 
     }
     let [set] = copies::read_words(set)?;
     let set = set & !(SIGKILL.bit() | SIGSTOP.bit());
-    let until = if time == 0 { None } else { Some(deadline(time, false, false)?) };
+    let until = if time == 0 { None } else { Some(deadline(time, false)?) };
     let task = call.thread.task();
     let take = || task.take(set);
     // The mask stays: what is ignored is kept if it is masked, and may be waited for.

@@ -60,11 +60,9 @@ fn futex(call: &mut Call, address: u64, operation: u32, value: u32, time: u64, s
     let (process, operation) = (call.process(), operation);
     let command = operation & !(PRIVATE | REALTIME);
     let is_real = operation & REALTIME != 0;
-    // The time of FUTEX_WAIT is a length, that of FUTEX_WAIT_BITSET is a point.
+    // The time of FUTEX_WAIT is a length, that of the others is a point.
     let until = match command {
-        LOCK if time != 0 => Some(deadline(time, true, true)?),
-        LOCK_BY_CLOCK if time != 0 => Some(deadline(time, true, is_real)?),
-        WAIT | WAIT_BITSET if time != 0 => Some(deadline(time, command == WAIT_BITSET, is_real)?),
+        WAIT | LOCK | WAIT_BITSET | LOCK_BY_CLOCK if time != 0 => Some(deadline(time, command != WAIT)?),
         _ => None,
     };
     const KNOWN: [u32; 11] = [WAIT, 1, 3, 4, 5, LOCK, UNLOCK, TRY_LOCK, WAIT_BITSET, 10, LOCK_BY_CLOCK];
@@ -109,7 +107,7 @@ fn futex_waitv(call: &mut Call, list: u64, count: u32, flags: u32, time: u64, cl
     let until = match time {
         0 => None,
         _ if clock > 1 => return Err(EINVAL),
-        time => Some(deadline(time, true, clock == 0)?),
+        time => Some(deadline(time, true)?),
     };
     let mut words = Vec::new();
     for index in 0..u64::from(count) {

@@ -3,15 +3,14 @@
 use hardware::timer;
 
 use super::call::{Call, Row};
-use crate::clock::{self, LONGEST, SECOND, monotonic_nanoseconds, nanoseconds, real_nanoseconds, ticks};
-use crate::process::alarms::{self, Clock};
+use crate::clock::{LONGEST, SECOND, monotonic_nanoseconds, nanoseconds, ticks};
+use crate::process::alarms::Clock;
 use crate::process::copies;
 use crate::process::errno::*;
 use crate::threads::waiters::{Interrupted, wait};
 
 pub(super) const CALLS: &[Row] = calls![
     (101, "nanosleep", nanosleep),
-    (112, "clock_settime", clock_settime),
     (113, "clock_gettime", clock_gettime),
     (114, "clock_getres", clock_getres),
     (115, "clock_nanosleep", clock_nanosleep),
@@ -28,14 +27,10 @@ pub(super) fn time(words: [u64; 2]) -> Result<u64, Errno> {
     Ok(seconds.saturating_mul(SECOND).saturating_add(nanoseconds).min(LONGEST))
 }
 
-/// Reads a time, and says when the counter comes to it: a length from now on, or a point of a clock.
-pub(super) fn deadline(from: u64, is_absolute: bool, is_real: bool) -> Result<u64, Errno> {
-    let wanted = time(copies::read_words(from)?)?;
-    Ok(match (is_absolute, is_real) {
-        (false, _) => timer::read_counter().saturating_add(ticks(wanted)),
-        (true, false) => ticks(wanted),
-        (true, true) => ticks(clock::since_boot(wanted)),
-    })
+/// Reads a time, and says when the counter comes to it: a length from now on, or a point of the clock.
+pub(super) fn deadline(from: u64, is_absolute: bool) -> Result<u64, Errno> {
+    let wanted = ticks(time(copies::read_words(from)?)?);
+    Ok(if is_absolute { wanted } else { timer::read_counter().saturating_add(wanted) })
 }
 
 pub(super) fn write_time(to: u64, nanoseconds: u64) -> Answer {
@@ -66,8 +61,7 @@ pub(super) fn of_running(call: &Call, which: i32) -> Option<Clock> {
 fn clock(call: &Call, clock: i32) -> Result<u64, Errno> {
     match clock {
         // A machine that sleeps wakes for those of alarms, 8 and 9: this one does not sleep.
-        0 | 5 | 8 | 11 => Ok(real_nanoseconds()),
-        1 | 4 | 6 | 7 | 9 => Ok(monotonic_nanoseconds()),
+        0 | 1 | 4..=9 | 11 => Ok(monotonic_nanoseconds()),
         other => of_running(call, other).and_then(Clock::now).ok_or(EINVAL),
     }
 }
@@ -83,19 +77,8 @@ fn clock_getres(call: &mut Call, which: i32, to: u64) -> Answer {
     if to == 0 { Ok(0) } else { write_time(to, nanoseconds) }
 }
 
-fn clock_settime(call: &mut Call, which: i32, from: u64) -> Answer {
-    if which != 0 {
-        return Err(EINVAL);
-    }
-    let wanted = time(copies::read_words(from)?)?;
-    call.check_root()?;
-    clock::set_real(wanted).ok_or(EINVAL)?;
-    alarms::move_real();
-    Ok(0)
-}
-
 fn gettimeofday(_: &mut Call, to: u64, zone: u64) -> Answer {
-    let now = real_nanoseconds();
+    let now = monotonic_nanoseconds();
     if to != 0 {
         copies::write_words(to, &[now / SECOND, now % SECOND / 1000])?;
     }
@@ -118,7 +101,7 @@ fn sleep(until: u64, rest: u64) -> Answer {
 }
 
 fn nanosleep(_: &mut Call, from: u64, rest: u64) -> Answer {
-    sleep(deadline(from, false, false)?, rest)
+    sleep(deadline(from, false)?, rest)
 }
 
 fn clock_nanosleep(_: &mut Call, which: i32, flags: u32, from: u64, rest: u64) -> Answer {
@@ -128,7 +111,7 @@ fn clock_nanosleep(_: &mut Call, which: i32, flags: u32, from: u64, rest: u64) -
         return Err(if which < 10 { EOPNOTSUPP } else { EINVAL });
     }
     let is_absolute = flags & ABSOLUTE != 0;
-    sleep(deadline(from, is_absolute, matches!(which, 0 | 8 | 11))?, if is_absolute { 0 } else { rest })
+    sleep(deadline(from, is_absolute)?, if is_absolute { 0 } else { rest })
 }
 
 fn times(call: &mut Call, to: u64) -> Answer {

@@ -52,8 +52,7 @@ fn setitimer(call: &mut Call, which: u32, from: u64, old: u64) -> Answer {
 /// A clock that timers may have.
 fn clock(call: &Call, which: i32) -> Result<Clock, Errno> {
     match which {
-        0 | 8 | 11 => Ok(Clock::Real),
-        1 | 7 | 9 => Ok(Clock::Monotonic),
+        0 | 1 | 7..=9 | 11 => Ok(Clock::Monotonic),
         // Clocks that do not interrupt; what a descriptor is of.
         4..=6 => Err(EOPNOTSUPP),
         other if other < 0 && other & 7 == 3 => Err(EOPNOTSUPP),

@@ -116,7 +116,7 @@ fn ppoll(call: &mut Call, list: u64, count: u32, time: u64, set: u64, bytes: u64
     if u64::from(count) > call.process().limits.with(|limits| limits.0[FILES][0]).min(MOST) {
         return Err(EINVAL);
     }
-    let until = if time == 0 { None } else { Some(deadline(time, false, false)?) };
+    let until = if time == 0 { None } else { Some(deadline(time, false)?) };
     let mut wanted = Vec::new();
     for index in 0..u64::from(count) {
         let [word] = copies::read_words(list + 8 * index)?;
@@ -149,7 +149,7 @@ fn pselect6(call: &mut Call, count: i32, reads: u64, writes: u64, errors: u64, t
     // What no number is given to yet is not looked at.
     let room = call.process().files.with(|files| files.numbers().max().map_or(0, |most| most as u64 + 1));
     let count = u64::from(count as u32).min(room.next_power_of_two().max(64));
-    let until = if time == 0 { None } else { Some(deadline(time, false, false)?) };
+    let until = if time == 0 { None } else { Some(deadline(time, false)?) };
     let words = count.div_ceil(64);
     // What counts for each set: what is told of errors alone is told by no file here.
     let sets = [(reads, IN | HUP | ERR | NVAL), (writes, OUT | ERR | NVAL), (errors, NVAL)];
