@@ -8,7 +8,6 @@
 
 mod areas;
 mod arena;
-mod came;
 mod coming;
 mod conflicts;
 mod most;

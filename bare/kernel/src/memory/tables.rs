@@ -8,13 +8,11 @@ mod attributes;
 mod forward;
 mod granular;
 mod linear;
-mod regime;
 mod shape;
 mod space;
 
 pub(crate) use any::{AnyTable, data_bytes, linear};
-pub(crate) use attributes::{DEVICE, EXECUTABLE, READ_ONLY, READ_WRITE, map, map_pages};
+pub(crate) use attributes::{CAUTIOUS, DEVICE, EXECUTABLE, READ_ONLY, READ_WRITE, map, map_pages};
 pub(crate) use linear::{Linear, Painted};
-pub(crate) use regime::CAUTIOUS;
 pub(crate) use shape::{LOWER_BITS, Shape};
 pub(crate) use space::{Common, Space, new_space};

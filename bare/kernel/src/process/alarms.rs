@@ -18,9 +18,9 @@ use userspace::Map;
 use super::alarm::{Alarm, Armed};
 pub(crate) use super::alarm::{Clock, Name, Notice, Setting};
 use super::queued::Charge;
-use super::signals::{Info, Pending, SIGALRM, SIGPROF, SIGVTALRM, Signal};
+use super::signals::{Info, Pending, SIGALRM, SIGKILL, SIGPROF, SIGVTALRM, SIGXCPU, Signal};
 use super::table::Process;
-use super::{sending, table};
+use super::{resources, sending, table};
 use crate::clock;
 use crate::fallible::NoMemory;
 use crate::locks::{OpenLock, order};
@@ -243,8 +243,23 @@ pub(super) fn tick(process: &Process, thread: i32) {
         let pause = clock::ticks(PAUSE.start)..clock::ticks(PAUSE.end);
         dispatcher::pause_until(countdown::next_round(begun, timer::read_counter(), pause));
     }
-    process.limit_seconds();
+    limit_seconds(process);
     fire_by_running(process.number, thread);
+}
+
+/// Sends SIGXCPU to a process that has run as long as it may, and each second from then on. Its hard
+/// limit ends it.
+fn limit_seconds(process: &Process) {
+    let seconds = process.nanoseconds() / clock::SECOND;
+    let signal = process.limits.with(|limits| match &mut limits.0[resources::SECONDS] {
+        [_, hard] if *hard <= seconds => Some(SIGKILL),
+        [soft, _] if *soft <= seconds => {
+            *soft += 1;
+            Some(SIGXCPU)
+        }
+        _ => None,
+    });
+    signal.into_iter().for_each(|signal| process.send(signal, Info::of_kernel()));
 }
 
 /// Sends the signals that are due by what this thread, and its process, have run.

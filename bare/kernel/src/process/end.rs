@@ -10,7 +10,7 @@ use super::errno::Errno;
 use super::futex::Place;
 use super::signals::{Info, SA_NOCLDWAIT, SIGCHLD, SIGKILL, Signal};
 use super::table::{self, INIT, Process};
-use super::{alarms, copies, family, futex, numbers, ownership, pressure, space, stops};
+use super::{alarms, copies, family, futex, numbers, ownership, pressure, sending, space};
 use crate::threads::dispatcher;
 use crate::threads::thread::{Thread, current};
 
@@ -35,7 +35,7 @@ pub(super) fn end_thread() {
     if address != 0 && copies::write_half(address, 0).is_ok() {
         futex::wake(&process, Place { address, is_shared: true }, 1, u32::MAX);
     }
-    let is_last = process.life.with(|life| life.end(&thread));
+    let is_last = process.life.with(|life| life.end(&thread, thread.task().is_over()));
     numbers::leave_thread(thread.number());
     ownership::leave(&thread);
     if is_last {
@@ -122,9 +122,9 @@ fn leave_family(process: &Arc<Process>, status: i32) {
             tell_parent(&child, 0);
         }
         // With the last child of a group all that counts has changed.
-        other.into_iter().for_each(stops::hang_up);
+        other.into_iter().for_each(sending::hang_up);
     }
-    own_group.into_iter().for_each(stops::hang_up);
+    own_group.into_iter().for_each(sending::hang_up);
     if process.number == INIT || STATUS.get().is_some() {
         dispatcher::expect_end(PATIENCE);
     }

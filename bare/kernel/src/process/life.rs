@@ -1,13 +1,12 @@
 //! What changes in a process' life: its threads, and how it ends.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use userspace::Map;
 
-use super::spent::Spent;
 use crate::fallible::{Arc, NoMemory};
 use crate::locks::Lock;
-use crate::threads::thread::Thread;
+use crate::threads::thread::{Spent, Thread};
 
 /// Threads that are looked at while the lock of their process is held, and attempts to count what they use while none ends.
 const AT_ONCE: usize = 64;
@@ -65,9 +64,9 @@ impl Life {
         }
     }
 
-    /// A thread has asked for its end. Whether all have.
-    pub(crate) fn leave(&mut self, thread: &Thread) -> bool {
-        self.leaving += usize::from(!thread.task().is_over.swap(true, Ordering::AcqRel));
+    /// A thread has asked for its end, which its task says. Whether all have.
+    pub(crate) fn leave(&mut self, is_over: &AtomicBool) -> bool {
+        self.leaving += usize::from(!is_over.swap(true, Ordering::AcqRel));
         self.leaving == self.threads.len()
     }
 
@@ -83,18 +82,18 @@ impl Life {
         Ok(())
     }
 
-    /// A thread has ended. Whether it was the last.
-    pub(crate) fn end(&mut self, thread: &Thread) -> bool {
+    /// A thread has ended, which may have asked for that. Whether it was the last.
+    pub(crate) fn end(&mut self, thread: &Thread, has_asked: bool) -> bool {
         self.threads.remove(&thread.number());
-        self.leaving -= usize::from(thread.task().is_over());
+        self.leaving -= usize::from(has_asked);
         self.ended += 1;
         self.spent += thread.spent();
         self.threads.is_empty()
     }
 
     /// A thread goes on alone, unless another was the first to ask for that. Whether it does.
-    pub(super) fn go_on_alone(&mut self, thread: &Thread) -> bool {
-        if self.alone == 0 && !thread.task().is_over() {
+    pub(super) fn go_on_alone(&mut self, thread: &Thread, is_over: bool) -> bool {
+        if self.alone == 0 && !is_over {
             self.alone = thread.number();
         }
         self.alone == thread.number()

@@ -6,13 +6,12 @@
 //!          flags │ node_id │ mm_cid                                              └─▶ the signature stands before the handler
 //! ```
 
-use core::cell::Cell;
-
 use hardware::exception::Frame;
 use hardware::per_cpu;
 
 use super::copies;
 use super::errno::*;
+use super::sequences::{Area, Sequences};
 
 /// Bytes of the smallest area, which it is aligned to.
 const LEAST: u64 = 32;
@@ -21,108 +20,66 @@ const NO_CPU: u64 = 0xffff_ffff;
 /// Bytes of an area that mean something, as the auxiliary vector tells.
 pub(super) const MEANING: u64 = 28;
 
-/// What a thread has told of its sequences.
-pub(crate) struct Sequences {
-    area: Cell<Option<Area>>,
-    /// It has left its CPU since its area was written.
-    has_left: Cell<bool>,
+/// Writes the numbers of a CPU. That of its node is 0, and a number that no other thread of the process has now is the CPU's own.
+fn tell(area: &Area, first: u64, cpu: u64, within: u32) -> Result<(), Errno> {
+    copies::write_words(area.address, &[first | cpu << 32])?;
+    copies::write_words(area.address + 20, &[u64::from(within) << 32])
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Area {
-    address: u64,
-    bytes: u32,
-    signature: u32,
+fn tell_here(area: &Area) -> Result<(), Errno> {
+    let cpu = per_cpu::index();
+    tell(area, cpu as u64, cpu as u64, cpu as u32)
 }
 
-impl Area {
-    /// Writes the numbers of a CPU. That of its node is 0, and a number that no other thread of the process has now is the CPU's own.
-    fn tell(&self, first: u64, cpu: u64, within: u32) -> Result<(), Errno> {
-        copies::write_words(self.address, &[first | cpu << 32])?;
-        copies::write_words(self.address + 20, &[u64::from(within) << 32])
+/// Has a program that is in a sequence go on at its handler. The sequence is over.
+fn abandon(area: &Area, frame: &mut Frame) -> Result<(), Errno> {
+    let sequence = area.address + 8;
+    let [at] = copies::read_words(sequence)?;
+    if at == 0 {
+        return Ok(());
     }
-
-    fn tell_here(&self) -> Result<(), Errno> {
-        let cpu = per_cpu::index();
-        self.tell(cpu as u64, cpu as u64, cpu as u32)
+    let [head, start, bytes, handler] = copies::read_words(at)?;
+    let end = start.checked_add(bytes).filter(|end| *end < copies::END).ok_or(EINVAL)?;
+    let is_bad = head != 0 || handler >= copies::END || (start..end).contains(&handler);
+    if is_bad || copies::read_half(handler.wrapping_sub(4))? != area.signature {
+        return Err(EINVAL);
     }
+    copies::write_words(sequence, &[0])?;
+    if (start..end).contains(&frame.return_address) {
+        frame.return_address = handler;
+    }
+    Ok(())
+}
 
-    /// Has a program that is amid a sequence go on at its handler. The sequence is over.
-    fn interrupt(&self, frame: &mut Frame) -> Result<(), Errno> {
-        let sequence = self.address + 8;
-        let [at] = copies::read_words(sequence)?;
-        if at == 0 {
-            return Ok(());
+/// The call: registers the thread's area, or takes it back.
+pub(super) fn set(sequences: &Sequences, address: u64, bytes: u32, flags: u32, signature: u32) -> Answer {
+    const UNREGISTER: u32 = 1;
+    let wanted = Area { address, bytes, signature };
+    let is_same = |area: Area| (area.address, area.bytes) == (address, bytes);
+    match (flags, sequences.area.get()) {
+        (UNREGISTER, Some(area)) if area == wanted => {
+            tell(&area, 0, NO_CPU, 0)?;
+            sequences.forget();
+            Ok(0)
         }
-        let [head, start, bytes, handler] = copies::read_words(at)?;
-        let end = start.checked_add(bytes).filter(|end| *end < copies::END).ok_or(EINVAL)?;
-        let is_bad = head != 0 || handler >= copies::END || (start..end).contains(&handler);
-        if is_bad || copies::read_half(handler.wrapping_sub(4))? != self.signature {
-            return Err(EINVAL);
+        (0, None) if u64::from(bytes) >= LEAST && address.is_multiple_of(LEAST) => {
+            tell_here(&wanted)?;
+            sequences.area.set(Some(wanted));
+            Ok(0)
         }
-        copies::write_words(sequence, &[0])?;
-        if (start..end).contains(&frame.return_address) {
-            frame.return_address = handler;
-        }
-        Ok(())
+        (UNREGISTER | 0, Some(area)) if is_same(area) => Err(if area == wanted { EBUSY } else { EPERM }),
+        _ => Err(EINVAL),
     }
 }
 
-impl Sequences {
-    pub(super) const fn new() -> Self {
-        Self { area: Cell::new(None), has_left: Cell::new(true) }
-    }
+/// Before EL0: if the thread has left its CPU, a sequence is over, and the area tells of the CPU that it is on.
+pub(super) fn resume(sequences: &Sequences, frame: &mut Frame) -> Result<(), Errno> {
+    let Some(area) = sequences.area.get().filter(|_| sequences.has_left.take()) else { return Ok(()) };
+    abandon(&area, frame)?;
+    tell_here(&area)
+}
 
-    /// The call: registers the thread's area, or takes it back.
-    pub(super) fn set(&self, address: u64, bytes: u32, flags: u32, signature: u32) -> Answer {
-        const UNREGISTER: u32 = 1;
-        let wanted = Area { address, bytes, signature };
-        let is_same = |area: Area| (area.address, area.bytes) == (address, bytes);
-        match (flags, self.area.get()) {
-            (UNREGISTER, Some(area)) if area == wanted => {
-                area.tell(0, NO_CPU, 0)?;
-                self.forget();
-                Ok(0)
-            }
-            (0, None) if u64::from(bytes) >= LEAST && address.is_multiple_of(LEAST) => {
-                wanted.tell_here()?;
-                self.area.set(Some(wanted));
-                Ok(0)
-            }
-            (UNREGISTER | 0, Some(area)) if is_same(area) => Err(if area == wanted { EBUSY } else { EPERM }),
-            _ => Err(EINVAL),
-        }
-    }
-
-    /// A new program has none.
-    pub(super) fn forget(&self) {
-        self.area.set(None);
-    }
-
-    /// A child that has memory of its own has what its parent had there.
-    pub(super) fn inherit(&self, parent: &Self) {
-        self.area.set(parent.area.get());
-    }
-
-    /// The thread leaves its CPU.
-    pub(crate) fn note_leaving(&self) {
-        self.has_left.set(true);
-    }
-
-    /// Whether [`Self::resume`] is to be called.
-    pub(super) fn is_due(&self) -> bool {
-        self.has_left.get() && self.area.get().is_some()
-    }
-
-    /// Before EL0: if the thread has left its CPU, a sequence is over, and the area tells of the CPU that it is on.
-    pub(super) fn resume(&self, frame: &mut Frame) -> Result<(), Errno> {
-        let Some(area) = self.area.get().filter(|_| self.has_left.take()) else { return Ok(()) };
-        area.interrupt(frame)?;
-        area.tell_here()
-    }
-
-    /// Before a handler: what it comes back to is the sequence's end.
-    pub(super) fn interrupt(&self, frame: &mut Frame) -> Result<(), Errno> {
-        self.area.get().map_or(Ok(()), |area| area.interrupt(frame))
-    }
+/// Before a handler: what it comes back to is the sequence's end.
+pub(super) fn interrupt(sequences: &Sequences, frame: &mut Frame) -> Result<(), Errno> {
+    sequences.area.get().map_or(Ok(()), |area| abandon(&area, frame))
 }

@@ -12,7 +12,7 @@ use super::signal_frame::{SEGV_ACCERR, SEGV_MAPERR, force, force_segv, note_faul
 use super::signals::{SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP};
 use super::space::Space;
 use super::task::Task;
-use super::{atomics, calls, copies, end, pressure, signal_frame};
+use super::{atomics, calls, copies, end, pressure, rseq, signal_frame};
 use crate::cpus::capabilities;
 use crate::report::console::say;
 use crate::threads::dispatcher;
@@ -87,7 +87,7 @@ fn attend(thread: &Thread, task: &Task, frame: &mut Frame) -> bool {
         return false;
     }
     dispatcher::give_way_if_over();
-    if task.sequences.resume(frame).is_err() {
+    if rseq::resume(&task.sequences, frame).is_err() {
         force_segv(thread, frame);
     }
     true

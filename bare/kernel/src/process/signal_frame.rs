@@ -11,10 +11,10 @@ use vmsa::{ExceptionClass, Syndrome};
 use super::errno::{EFAULT, EINTR, Errno};
 use super::signals::{
     Action, Info, SA_EXPOSE_TAGBITS, SA_NODEFER, SA_ONSTACK, SA_RESETHAND, SA_RESTART, SA_RESTORER, SA_SIGINFO,
-    SIGKILL, SIGSEGV, SS_AUTODISARM, SS_DISABLE, Signal, Stack,
+    SIGALRM, SIGKILL, SIGSEGV, SS_AUTODISARM, SS_DISABLE, Signal, Stack,
 };
 use super::task::Task;
-use super::{copies, sending, signal_records, stops};
+use super::{alarms, copies, rseq, sending, signal_records};
 use crate::threads::thread::{Owner, Thread};
 
 /// Where the code is that returns from a handler; `mmap` looks for room below it.
@@ -63,7 +63,7 @@ fn deliver_all(thread: &Thread, task: &Task, frame: &mut Frame) {
         if task.process.is_ending() {
             return;
         }
-        let Some((signal, info)) = task.take(!task.mask()) else { break };
+        let Some((signal, info)) = take(task, !task.mask()) else { break };
         let action = task.process.actions.with(|actions| {
             let action = &mut actions[signal.index()];
             let found = *action;
@@ -72,8 +72,8 @@ fn deliver_all(thread: &Thread, task: &Task, frame: &mut Frame) {
             }
             found
         });
-        if action.handler == 0 && signal.bit() & stops::STOPS != 0 {
-            stops::stop(&task.process, signal);
+        if action.handler == 0 && signal.bit() & sending::STOPS != 0 {
+            sending::stop(&task.process, signal);
             continue;
         }
         if signal == SIGKILL || !action.is_handled() && !action.is_ignored(signal) {
@@ -96,6 +96,21 @@ fn deliver_all(thread: &Thread, task: &Task, frame: &mut Frame) {
     }
     if let Some(mask) = task.saved_mask.take() {
         task.set_mask(mask);
+    }
+}
+
+/// Takes one of the signals of `set`, a thread's own or its process'. An alarm counts on from here.
+pub(super) fn take(task: &Task, set: u64) -> Option<(Signal, Info)> {
+    loop {
+        let (signal, info) = task.pending.take(set).or_else(|| task.process.pending.take(set))?;
+        if signal == SIGALRM {
+            alarms::take_real(task.process.number);
+        }
+        let Some(sequence) = info.timer else { return Some((signal, info)) };
+        let [number, value] = info.words;
+        if let Some(overruns) = alarms::take(task.process.number, number as i32, sequence) {
+            return Some((signal, Info { words: [number | overruns << 32, value], ..info }));
+        }
     }
 }
 
@@ -160,7 +175,7 @@ pub(super) fn refuse_return(thread: &Thread, pointer: u64) {
 /// Builds the frame, and has the program go on in its handler.
 fn enter(thread: &Thread, frame: &mut Frame, signal: Signal, info: &Info, action: &Action) -> Result<(), Errno> {
     let task = thread.task();
-    task.sequences.interrupt(frame)?;
+    rseq::interrupt(&task.sequences, frame)?;
     let alternate = task.signal_stack.get();
     let uses_alternate =
         action.flags & SA_ONSTACK != 0 && alternate.flags & SS_DISABLE == 0 && !alternate.holds(frame.stack_pointer);

@@ -3,26 +3,24 @@
 use crate::fallible::{Arc, NoMemory};
 use crate::locks::{Lock, OpenLock, order};
 use alloc::boxed::Box;
-use alloc::string::String;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use kerncore::stops::Stops;
 use userspace::{Limits, Map};
 
-use super::errno::{EINTR, ESRCH, Errno};
+use super::errno::{ESRCH, Errno};
 use super::image::Image;
 use super::life::{Life, Threads};
-use super::resources::{self, Resources};
-use super::signals::{Action, Info, Pending, SIGKILL, SIGNALS, SIGXCPU};
+use super::resources::Resources;
+use super::signals::{Action, Pending, SIGNALS};
 use super::space::Space;
-use super::spent::Spent;
 use super::users::Users;
 use super::wishes::Wishes;
 use crate::files::descriptors::{Files, Table};
 use crate::files::inode::Inode;
-use crate::threads::thread::Thread;
-use crate::threads::waiters::{Waiters, wait};
-use crate::threads::{dispatcher, queue};
+use crate::threads::queue;
+use crate::threads::thread::{Spent, Thread};
+use crate::threads::waiters::Waiters;
 
 /// A process.
 pub(crate) struct Process {
@@ -216,30 +214,6 @@ impl Process {
         is_first
     }
 
-    /// Has all its threads end but this one, of which it is told as of no other; waits until they have.
-    pub(super) fn go_on_alone(&self, thread: &Thread) -> Result<(), Errno> {
-        let others = || self.threads().filter(|one| !core::ptr::eq(&**one, thread));
-        let is_alone = || {
-            // Another thread may have been the first to ask for this.
-            if self.life.with(|life| life.go_on_alone(thread)) {
-                others().for_each(|one| _ = self.life.with(|life| life.leave(&one)));
-            }
-            let is_alone = self.life.with(|life| life.is_alone(thread));
-            if !is_alone {
-                wake(others());
-            }
-            is_alone.then_some(())
-        };
-        // Signals come later: there is no way back.
-        while wait(&[&self.waiters], None, is_alone).is_err() {
-            if self.is_ending() || thread.task().is_over() {
-                return Err(EINTR);
-            }
-            dispatcher::give_way();
-        }
-        Ok(())
-    }
-
     /// The thread of this number, if it is one of its own.
     pub(crate) fn thread(&self, number: i32) -> Option<Arc<Thread>> {
         self.life.with(|life| life.threads.get(&number).cloned())
@@ -255,37 +229,8 @@ impl Process {
         self.life.with(|life| life.threads.first().map(|(_, thread)| thread.clone()))
     }
 
-    /// Passes `body` what a thread is called; the first has its process' name.
-    pub(crate) fn with_name<T>(&self, thread: Option<&Arc<Thread>>, body: impl FnOnce(&str) -> T) -> T {
-        match thread {
-            Some(thread) if thread.number() != self.number => thread.task().name.with(|name| body(name)),
-            _ => self.image.with(|image| body(&image.name)),
-        }
-    }
-
-    pub(crate) fn set_name(&self, thread: Option<&Arc<Thread>>, name: String) {
-        match thread {
-            Some(thread) if thread.number() != self.number => thread.task().name.with(|place| *place = name),
-            _ => self.image.with(|image| image.name = name),
-        }
-    }
-
     pub(crate) fn parent(&self) -> i32 {
         self.life.with(|life| life.parent)
-    }
-
-    /// Tells it when it has run as long as it may, and each second that it goes on; its hard limit ends it.
-    pub(crate) fn limit_seconds(&self) {
-        let seconds = self.nanoseconds() / crate::clock::SECOND;
-        let signal = self.limits.with(|limits| match &mut limits.0[resources::SECONDS] {
-            [_, hard] if *hard <= seconds => Some(SIGKILL),
-            [soft, _] if *soft <= seconds => {
-                *soft += 1;
-                Some(SIGXCPU)
-            }
-            _ => None,
-        });
-        signal.into_iter().for_each(|signal| self.send(signal, Info::of_kernel()));
     }
 
     /// What its threads have used.

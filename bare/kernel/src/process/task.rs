@@ -1,19 +1,17 @@
 //! What of a program belongs to one thread.
 
-use crate::fallible::{Arc, try_box};
+use crate::fallible::Arc;
 use crate::locks::{Lock, order};
 use alloc::string::String;
 use core::any::Any;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::rseq::Sequences;
-use super::signals::{Info, Pending, SIGALRM, SIGKILL, SIGSTOP, Signal, Stack};
+use super::sequences::Sequences;
+use super::signals::{Pending, SIGKILL, SIGSTOP, Stack};
 use super::stacks::Stack as KernelStack;
 use super::table::{self, Process};
-use super::{alarms, space, stops};
-use crate::threads::dispatcher::{self, interrupts_open};
-use crate::threads::thread::{Body, Owner, Thread};
+use crate::threads::thread::Thread;
 
 /// Threads of a process that are looked at for who takes a signal, interrupts masked.
 const LOOKED_AT: usize = 64;
@@ -45,7 +43,7 @@ pub(crate) struct Task {
     pub(crate) sequences: Sequences,
     /// Which allocation of its next calls fails: what `failing` counts while a call is made; 0 for none.
     pub(crate) fails: Cell<u32>,
-    stack: Cell<Option<KernelStack>>,
+    pub(super) stack: Cell<Option<KernelStack>>,
 }
 
 impl Task {
@@ -67,16 +65,6 @@ impl Task {
             fails: Cell::new(0),
             stack: Cell::new(None),
         }
-    }
-
-    /// A thread for it, which does not run yet, with SIMD registers of zeros; none if there is no memory for its stack.
-    pub(crate) fn thread(mut self, number: i32, thread_pointer: u64, body: Body) -> Option<Arc<Thread>> {
-        let stack = KernelStack::take()?;
-        let end = stack.end();
-        self.stack = Cell::new(Some(stack));
-        let owner = try_box(self).ok()?;
-        // SAFETY: the stack is its own until `end`.
-        unsafe { Thread::new(number, owner, end, dispatcher::begin, thread_pointer, body) }.ok()
     }
 
     /// Whether its thread ends, though its process may not.
@@ -107,14 +95,14 @@ impl Task {
     }
 
     /// Signals that it would take now.
-    fn open(&self) -> u64 {
+    pub(super) fn open(&self) -> u64 {
         !self.mask() | self.awaited.load(Ordering::Relaxed)
     }
 
     /// Whether one of these signals, sent to its process, is for this thread: each is for the first that does not mask it, or, where none of
     /// the first [`LOOKED_AT`] takes it, for any.
     #[inline(never)]
-    fn takes_one_of(&self, signals: u64) -> bool {
+    pub(super) fn takes_one_of(&self, signals: u64) -> bool {
         let open_before = self.process.life.with(|life| {
             let tasks = life.threads.iter().take(LOOKED_AT).map(|(_, thread)| thread.task());
             let before = tasks.take_while(|one| !core::ptr::eq(*one, self));
@@ -122,80 +110,11 @@ impl Task {
         });
         signals & SIGKILL.bit() != 0 || signals & !open_before != 0
     }
-
-    /// Takes one of the signals of `set`, its own or its process'. An alarm counts on from here.
-    pub(crate) fn take(&self, set: u64) -> Option<(Signal, Info)> {
-        loop {
-            let (signal, info) = self.pending.take(set).or_else(|| self.process.pending.take(set))?;
-            if signal == SIGALRM {
-                alarms::take_real(self.process.number);
-            }
-            let Some(sequence) = info.timer else { return Some((signal, info)) };
-            let [number, value] = info.words;
-            if let Some(overruns) = alarms::take(self.process.number, number as i32, sequence) {
-                return Some((signal, Info { words: [number | overruns << 32, value], ..info }));
-            }
-        }
-    }
 }
 
 impl Drop for Task {
     /// A thread that never came to be gives its stack back here.
     fn drop(&mut self) {
-        if let Some(stack) = self.stack.take() {
-            stack.give();
-        }
-    }
-}
-
-impl Owner for Task {
-    fn is_interrupted(&self) -> bool {
-        let (open, of_process) = (self.open(), self.process.pending.set());
-        self.pending.set() & open != 0
-            || of_process & open != 0 && self.takes_one_of(of_process & open)
-            || self.process.is_ending()
-            || self.is_over()
-    }
-
-    fn is_dying(&self) -> bool {
-        if self.process.is_ending() || self.is_over() {
-            return true;
-        }
-        let waiting = (self.pending.set() | self.process.pending.set()) & !self.mask();
-        waiting & SIGKILL.bit() != 0
-            || waiting != 0
-                && self.process.actions.with(|actions| Signal::all(waiting).any(|one| actions[one.index()].ends(one)))
-    }
-
-    fn is_held(&self) -> bool {
-        if self.process.stops.by().is_none() || self.process.is_ending() || self.is_over() {
-            return false;
-        }
-        stops::tell_once_left(&self.process);
-        !self.is_killed()
-    }
-
-    fn enter(&self) {
-        // It has none any more where it tells others of its end.
-        let before = self.process.try_space().map_or_else(space::leave, space::enter);
-        if let Some(before) = before {
-            interrupts_open(|| drop(before));
-        }
-    }
-
-    fn leave(&self) {
-        self.sequences.note_leaving();
-    }
-
-    fn tick(&self, number: i32) {
-        alarms::tick(&self.process, number);
-    }
-
-    fn has_run(&self, number: i32) {
-        alarms::fire_by_running(self.process.number, number);
-    }
-
-    fn end(&self) {
         if let Some(stack) = self.stack.take() {
             stack.give();
         }

@@ -15,7 +15,7 @@ use kerncore::range::Bytes;
 use linearmap::{Context, Wanted};
 use vmsa::VirtAddr;
 
-use super::came::Came;
+use super::tally::Came;
 use super::text::{call, function};
 use crate::cpus::walkers;
 use crate::facts::{facts, page_size, protects_aliases};

@@ -17,7 +17,7 @@ use kerncore::range::PhysicalRange;
 use seed::Seed;
 use vmsa::{PhysAddr, VirtAddr};
 
-use super::came::Came;
+use super::tally::Came;
 use crate::facts::{facts, page_size};
 use crate::memory::coming::{self, NotMoved};
 use crate::memory::{linear_map, pages, ranges};

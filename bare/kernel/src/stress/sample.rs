@@ -5,7 +5,7 @@ use core::slice;
 
 use kerncore::cpio::Entries;
 
-use super::came::Came;
+use super::tally::Came;
 use crate::facts::facts;
 use crate::fallible::List;
 use crate::memory::modules;

@@ -4,8 +4,6 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use hardware::interrupts;
 
-use super::came::Came;
-
 /// What all CPUs did.
 #[derive(Default)]
 pub(super) struct Tally {
@@ -58,5 +56,22 @@ impl Tally {
             }
             interrupts::pause();
         }
+    }
+}
+
+/// What came of an operation.
+pub(super) enum Came {
+    Right,
+    /// There was no memory for it.
+    Refused,
+    /// The realm's host did not do all that it was asked.
+    Stopped,
+    Wrong,
+}
+
+impl Came {
+    /// What is told of two operations: the first that did not go well.
+    pub(super) fn and(self, other: Self) -> Self {
+        if let Self::Right = self { other } else { self }
     }
 }

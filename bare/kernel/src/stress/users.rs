@@ -10,9 +10,9 @@ use seed::Seed;
 use vmsa::PhysAddr;
 
 use super::areas::Areas;
-use super::came::Came;
 use super::coming::Coming;
 use super::sample::Sample;
+use super::tally::Came;
 use super::text::{call, function};
 use crate::facts::{facts, page_size};
 use crate::memory::executable::Text;

@@ -5,12 +5,11 @@ use crate::locks::{Lock, order};
 use alloc::boxed::Box;
 use core::any::Any;
 use core::cell::{Cell, UnsafeCell};
+use core::ops::AddAssign;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use hardware::user::Simd;
 use hardware::{per_cpu, thread, timer};
-
-use crate::process::spent::Spent;
 
 /// Of the ticks that a thread has run: it runs now.
 const RUNS: u64 = 1 << 63;
@@ -27,6 +26,22 @@ pub(crate) enum Leaving {
     Parked(Option<u64>),
     /// It has ended.
     Ended,
+}
+
+/// What threads have used together.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Spent {
+    /// Ticks of the counter.
+    pub(crate) ticks: u64,
+    /// Faults that the address space has mended.
+    pub(crate) faults: u64,
+}
+
+impl AddAssign for Spent {
+    fn add_assign(&mut self, other: Self) {
+        self.ticks += other.ticks;
+        self.faults += other.faults;
+    }
 }
 
 /// Whose thread it is, as the dispatcher and those who wait ask.

@@ -2,8 +2,12 @@
 
 use core::ops::Range;
 
-use pagetable::{Change, El1};
+use pagetable::{Change, El1, HardwareUpdates, Scope};
 use vmsa::{LeafSize, PhysAddr, Stage1Attributes, VirtAddr};
+
+/// Of tables that CPUs may walk of which nothing is known: see [`common::ANY_CPU`].
+pub(crate) const CAUTIOUS: El1 =
+    El1 { scope: Scope::Global, tlb: common::ANY_CPU, hardware_updates: HardwareUpdates::None };
 
 /// AttrIndx of Normal and of Device-nGnRE memory in [`vmsa::registers::MemoryTypes::WITHOUT_TAGS`].
 pub(super) const NORMAL_INDEX: u8 = 0;

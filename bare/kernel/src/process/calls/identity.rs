@@ -9,9 +9,9 @@ use crate::facts::page_size;
 use crate::files::device::fill_randomly;
 use crate::memory::{frames, pages};
 use crate::process::errno::*;
-use crate::process::spent::Spent;
 use crate::process::table::{self, Process};
 use crate::process::{copies, resources};
+use crate::threads::thread::Spent;
 
 pub(super) const CALLS: &[Row] = calls![
     (92, "personality", personality),

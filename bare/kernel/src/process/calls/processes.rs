@@ -37,7 +37,7 @@ const LONGEST_TEXT: u64 = 32;
 /// Leaves EL0 for good: the thread ends when the call has been answered.
 fn exit(call: &mut Call, status: i32) -> Answer {
     let (process, status) = (call.process(), (status & 0xff) << 8);
-    if process.life.with(|life| life.leave(call.thread)) {
+    if process.life.with(|life| life.leave(&call.thread.task().is_over)) {
         process.end(status);
     }
     Ok(0)
@@ -171,7 +171,8 @@ fn wait_for(
     };
     let found = wait(&[&process.waiters], None, look).map_err(|_| ERESTART)??;
     if let Some((child, News::Over(_))) = found.as_ref().filter(|_| !wants(WNOWAIT)) {
-        let spent = [child.spent(), child.life.with(|life| life.spent_by_children)].into_iter().sum();
+        let mut spent = child.spent();
+        spent += child.life.with(|life| life.spent_by_children);
         process.life.with(|life| life.spent_by_children += spent);
         child.forget();
     }

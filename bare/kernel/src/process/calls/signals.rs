@@ -222,7 +222,7 @@ fn rt_sigtimedwait(call: &mut Call, set: u64, info: u64, time: u64, bytes: u64) 
     let set = set & !(SIGKILL.bit() | SIGSTOP.bit());
     let until = if time == 0 { None } else { Some(deadline(time, false)?) };
     let task = call.thread.task();
-    let take = || task.take(set);
+    let take = || signal_frame::take(task, set);
     // The mask stays: what is ignored is kept if it is masked, and may be waited for.
     task.awaited.store(set, Ordering::Relaxed);
     let found = match take() {

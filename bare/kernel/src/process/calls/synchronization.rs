@@ -9,7 +9,7 @@ use crate::cpus::calls;
 use crate::fallible::List;
 use crate::process::errno::*;
 use crate::process::futex::Place;
-use crate::process::{copies, futex, numbers, ownership};
+use crate::process::{copies, futex, numbers, ownership, rseq};
 use crate::threads::thread::try_current;
 
 pub(super) const CALLS: &[Row] = calls![
@@ -45,7 +45,7 @@ fn get_robust_list(call: &mut Call, number: i32, head: u64, bytes: u64) -> Answe
 }
 
 fn rseq(call: &mut Call, address: u64, bytes: u32, flags: u32, signature: u32) -> Answer {
-    call.thread.task().sequences.set(address, bytes, flags, signature)
+    rseq::set(&call.thread.task().sequences, address, bytes, flags, signature)
 }
 
 fn futex(call: &mut Call, address: u64, operation: u32, value: u32, time: u64, second: u64, third: u32) -> Answer {
