@@ -1,9 +1,9 @@
 //! Every instruction of the kernel and the monitor that is not Rust, and every register and device: boot, exceptions,
 //! translation, caches.
 //!
-//! This is the only crate with `asm!`, and nearly all of the workspace's `unsafe` is here. It decides nothing: what to
-//! map, what to print and when to stop is the kernel's, which hands its functions over with [`entry_points!`], and the
-//! monitor's, which does with [`monitor_entry_points!`]. Each is a feature, with an entry of its own; what stands
+//! All `asm!` of the kernel and the monitor is here. This crate decides nothing: the kernel, which hands its functions
+//! over with [`entry_points!`], and the monitor, which does with [`monitor_entry_points!`], say where to map, when to
+//! print and when to stop. Each is a feature, with an entry of its own; what stands
 //! outside them both use.
 #![no_std]
 

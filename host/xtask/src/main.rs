@@ -48,8 +48,9 @@ enum Command {
     /// Checks the house rules that no compiler checks
     ///
     /// Prints one line for each finding: path:line: what, and what was expected. Dependencies are held against the list
-    /// in host/xtask/src/tidy/house.rs, and source files against the rules of CONTRIBUTING.md. Then it prints the lines
-    /// of each crate beside its budget.
+    /// in host/xtask/src/tidy/house.rs, and source files against the rules of CONTRIBUTING.md. Then it prints circles of
+    /// files and folders, and figures that may only fall. It lowers those of host/xtask/src/tidy/figures.tsv that fell. A
+    /// commit that raises one says `budget: CRATE +LINES, because …`, or `budget: ROOM FIGURE +N, because …`.
     #[command(after_help = "Exit status: 0 nothing found, 1 findings, 2 an option is wrong.")]
     Tidy,
     Api(api::Options),

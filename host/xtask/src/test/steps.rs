@@ -138,8 +138,7 @@ fn published(say: Say<'_>) -> Result<Outcome, Failure> {
 fn tidy() -> Result<Outcome, Failure> {
     let report = tidy::check()?;
     let lines: Vec<String> = report.findings.iter().map(tidy::Finding::to_string).collect();
-    let note = format!("{} files of {} crates", report.files, report.crates);
-    Ok(Outcome { note, ..Outcome::of_problems(&lines) })
+    Ok(Outcome { note: report.summary(), ..Outcome::of_problems(&lines) })
 }
 
 /// Members of `bare/` that a plain `cargo build` leaves out: those are for the bare-metal target.

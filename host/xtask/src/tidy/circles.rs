@@ -4,11 +4,14 @@
 //! use crate::a::{b, C};  super::d()  →  paths  →  the file that has what a path names  →  arrows  →  circles
 //! ```
 //! A name that a file re-exports belongs to the file that it comes from. A file that only re-exports what is below it does not
-//! use it, and a file may use the head of the module that it is in. Tests may use whatever they test.
+//! use it. Tests may use whatever they test.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::source::{Kind, Source};
+use super::{
+    methods,
+    source::{Kind, Source},
+};
 
 /// A module: the names from the crate's root to it; and before them, that of the program where a crate has several.
 type Module = Vec<String>;
@@ -26,22 +29,98 @@ struct File {
     paths: Vec<(Module, bool)>,
 }
 
-/// The circles of a crate: its files, each circle in order of their names. `folder` is that of its sources.
-pub(crate) fn find(folder: &str, sources: &[&Source]) -> Vec<Vec<String>> {
+/// What a file uses, each with a name by which it does.
+type Arrows<N> = BTreeMap<N, BTreeMap<N, String>>;
+
+/// Nodes that use each other, and the shortest way round.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) struct Circle {
+    pub(crate) members: Vec<String>,
+    pub(crate) way: String,
+}
+
+/// The circles of a crate.
+pub(crate) struct Circles {
+    /// Of files, by the paths that they name.
+    pub(crate) paths: Vec<Circle>,
+    /// Of files, with the heads of their folders, and by methods too.
+    pub(crate) methods: Vec<Circle>,
+    /// Of the files and folders beside each other in a folder.
+    pub(crate) folders: Vec<Circle>,
+}
+
+/// The circles of a crate. `folder` is that of its sources.
+pub(crate) fn find(folder: &str, sources: &[&Source]) -> Circles {
     let modules: BTreeMap<Module, &Source> =
         sources.iter().filter_map(|source| Some((module(folder, &source.path)?, *source))).collect();
     let files = modules.iter().map(|(here, source)| (here.clone(), read(here, source, &modules)));
     let files: BTreeMap<Module, File> = files.collect();
-    let arrows: BTreeMap<&Module, BTreeSet<Module>> =
-        files.iter().map(|(here, file)| (here, arrows(here, file, &files))).collect();
-    let reached: BTreeMap<&Module, BTreeSet<Module>> =
-        arrows.keys().map(|here| (*here, reach(here, &arrows))).collect();
-    let circle = |here: &Module| {
-        let others = reached[here].iter().filter(|other| reached.get(other).is_some_and(|back| back.contains(here)));
-        others.map(|other| modules[other].path.clone()).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>()
-    };
-    let circles: BTreeSet<Vec<String>> = reached.keys().map(|here| circle(here)).filter(|it| !it.is_empty()).collect();
-    circles.into_iter().collect()
+    let mut all: Arrows<Module> = files.iter().map(|(here, file)| (here.clone(), arrows(here, file, &files))).collect();
+    let is_head = |here: &Module, other: &Module| here.starts_with(other) && other.len() > root(here).len();
+    let mut paths = all.clone();
+    paths.iter_mut().for_each(|(here, to)| to.retain(|other, _| !is_head(here, other)));
+    let folders = circles(&folders(&paths), |it| it.join("/"));
+    let paths = circles(&paths, |it| modules[it].path.clone());
+    for (here, other, name) in methods::arrows(&modules) {
+        all.entry(here).or_default().entry(other).or_insert(format!("{name}()"));
+    }
+    Circles { paths, methods: circles(&all, |it| modules[it].path.clone()), folders }
+}
+
+/// The arrows between what stands beside each other in a folder.
+fn folders(arrows: &Arrows<Module>) -> Arrows<Module> {
+    let mut found = Arrows::new();
+    for (here, other, name) in arrows.iter().flat_map(|(here, to)| to.iter().map(move |(it, name)| (here, it, name))) {
+        let common = here.iter().zip(other).take_while(|(a, b)| a == b).count();
+        if common < here.len().min(other.len()) {
+            let inside: &mut BTreeMap<_, _> = found.entry(here[..=common].to_vec()).or_default();
+            inside.entry(other[..=common].to_vec()).or_insert(name.clone());
+        }
+    }
+    found
+}
+
+fn circles<N: Ord + Clone>(arrows: &Arrows<N>, name: impl Fn(&N) -> String) -> Vec<Circle> {
+    let ways: BTreeMap<&N, BTreeMap<&N, &N>> = arrows.keys().map(|here| (here, ways(here, arrows))).collect();
+    let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
+    for (here, reached) in &ways {
+        let is_back = |other: &&&N| ways.get(**other).is_some_and(|back| back.contains_key(*here));
+        let members: Vec<&N> = reached.keys().filter(is_back).copied().collect();
+        if members.is_empty() || !seen.insert(*here) {
+            continue;
+        }
+        seen.extend(&members);
+        let round = members.iter().map(|from| round(*from, &ways[*from])).min_by_key(Vec::len).unwrap_or_default();
+        let steps = round.windows(2).map(|it| format!(" → {} ({})", name(it[1]), arrows[it[0]][it[1]]));
+        let way = round.first().map(|it| name(it)).into_iter().chain(steps).collect();
+        let members: BTreeSet<String> = members.into_iter().map(&name).collect();
+        found.push(Circle { members: members.into_iter().collect(), way });
+    }
+    found
+}
+
+/// What is reached from a node, each with the node before it, on a shortest way.
+fn ways<'a, N: Ord>(from: &'a N, arrows: &'a Arrows<N>) -> BTreeMap<&'a N, &'a N> {
+    let (mut before, mut open) = (BTreeMap::new(), VecDeque::from([from]));
+    while let Some(here) = open.pop_front() {
+        for next in arrows.get(here).into_iter().flat_map(BTreeMap::keys) {
+            before.entry(next).or_insert_with(|| {
+                open.push_back(next);
+                here
+            });
+        }
+    }
+    before
+}
+
+/// From a node to itself.
+fn round<'a, N: Ord>(from: &'a N, before: &BTreeMap<&'a N, &'a N>) -> Vec<&'a N> {
+    let mut nodes = vec![from, before[from]];
+    while nodes[nodes.len() - 1] != from {
+        nodes.push(before[nodes[nodes.len() - 1]]);
+    }
+    nodes.reverse();
+    nodes
 }
 
 /// The module of a file; `None` for a file of tests.
@@ -71,24 +150,26 @@ fn root(here: &[String]) -> &[String] {
 
 fn read(here: &Module, source: &Source, modules: &BTreeMap<Module, &Source>) -> File {
     let mut file = File { imports: Vec::new(), paths: Vec::new() };
-    for index in 0..source.tokens.len() {
+    // The second time of paths that begin with a module which an import of the file names.
+    for (index, is_alias) in [false, true].into_iter().flat_map(|it| (0..source.tokens.len()).map(move |at| (at, it))) {
         let Some(word) = source.word(index).filter(|_| !source.is_test(index)) else { continue };
-        let is_inner = index >= 2 && is_separator(source, index - 2);
-        if is_inner || !is_separator(source, index + 1) {
+        let is_inner = index >= 2 && (source.is_separator(index - 2) || source.is_mark(index - 1, '.'));
+        if is_inner || !source.is_separator(index + 1) {
             continue;
         }
         let parent = here.len().checked_sub(1).filter(|parent| *parent >= root(here).len());
+        let child: Module = here.iter().cloned().chain([word.to_string()]).collect();
+        let alias = file.imports.iter().find(|import| import.name == word).map(|import| &import.target);
         let base = match (word, parent) {
+            _ if is_alias => match alias.filter(|target| **target != child && modules.contains_key(*target)) {
+                Some(target) => target.clone(),
+                None => continue,
+            },
             ("crate", _) => root(here).to_vec(),
             ("self", _) => here.clone(),
             ("super", Some(parent)) => here[..parent].to_vec(),
-            _ => {
-                let child: Module = here.iter().cloned().chain([word.to_string()]).collect();
-                if !modules.contains_key(&child) {
-                    continue;
-                }
-                child
-            }
+            _ if modules.contains_key(&child) => child,
+            _ => continue,
         };
         let is_import = index >= 1 && source.word(index - 1) == Some("use");
         let is_public = is_import
@@ -107,10 +188,6 @@ fn read(here: &Module, source: &Source, modules: &BTreeMap<Module, &Source>) -> 
         }
     }
     file
-}
-
-fn is_separator(source: &Source, index: usize) -> bool {
-    source.is_mark(index, ':') && source.is_mark(index + 1, ':')
 }
 
 /// The paths that go on at `index` from `base`, each with the name that it has here. The index after them.
@@ -137,7 +214,7 @@ fn tree(source: &Source, mut index: usize, mut base: Module, leaves: &mut Vec<(M
                 return index + 1;
             }
         }
-        if is_separator(source, index + 1) {
+        if source.is_separator(index + 1) {
             index += 3;
             continue;
         }
@@ -148,10 +225,10 @@ fn tree(source: &Source, mut index: usize, mut base: Module, leaves: &mut Vec<(M
     }
 }
 
-fn arrows(here: &Module, file: &File, files: &BTreeMap<Module, File>) -> BTreeSet<Module> {
-    let used = file.paths.iter().filter(|(_, is_door)| !is_door).map(|(path, _)| owner(path, files, 0));
-    let is_head = |other: &Module| here.starts_with(other) && other.len() > root(here).len();
-    used.filter(|other| other != here && !is_head(other) && files.contains_key(other)).collect()
+fn arrows(here: &Module, file: &File, files: &BTreeMap<Module, File>) -> BTreeMap<Module, String> {
+    let used = file.paths.iter().filter(|(_, is_door)| !is_door);
+    let used = used.map(|(path, _)| (owner(path, files, 0), path.last().cloned().unwrap_or_default()));
+    used.filter(|(other, _)| other != here && files.contains_key(other)).collect()
 }
 
 /// The file that has what a path names: by way of re-exports, as far as there are files.
@@ -176,26 +253,22 @@ fn owner(path: &[String], files: &BTreeMap<Module, File>, depth: usize) -> Modul
     here
 }
 
-fn reach(from: &Module, arrows: &BTreeMap<&Module, BTreeSet<Module>>) -> BTreeSet<Module> {
-    let (mut reached, mut open) = (BTreeSet::new(), vec![from.clone()]);
-    while let Some(here) = open.pop() {
-        for next in arrows.get(&here).into_iter().flatten() {
-            if reached.insert(next.clone()) {
-                open.push(next.clone());
-            }
-        }
-    }
-    reached
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn circles(files: &[(&str, &str)]) -> Vec<Vec<String>> {
+    fn found(files: &[(&str, &str)]) -> Circles {
         let sources: Vec<Source> =
             files.iter().map(|(path, text)| Source::new(&format!("c/src/{path}"), text).expect("Rust")).collect();
         find("c/src", &sources.iter().collect::<Vec<_>>())
+    }
+
+    fn members(circles: Vec<Circle>) -> Vec<Vec<String>> {
+        circles.into_iter().map(|it| it.members).collect()
+    }
+
+    fn circles(files: &[(&str, &str)]) -> Vec<Vec<String>> {
+        members(found(files).paths)
     }
 
     fn one(files: &[&str]) -> Vec<Vec<String>> {
@@ -229,6 +302,29 @@ mod tests {
         let lib = ("lib.rs", "mod a;\nmod b;\nmod c;\nfn f() { c::g() }");
         assert_eq!(circles(&[lib, ("a.rs", ""), ("b.rs", ""), ("c.rs", "use crate::{a, b};")]), [[""; 0]; 0]);
         assert_eq!(circles(&[LIB, a, b, ("c.rs", "#[cfg(test)] mod tests { use crate::A; }")]), [[""; 0]; 0]);
+    }
+
+    #[test]
+    fn a_path_may_begin_with_what_an_import_names() {
+        let [head, d] = [("a/mod.rs", "pub mod d;"), ("a/d.rs", "use crate::b;\npub fn g() {}")];
+        let files = |b| [LIB, head, d, ("b.rs", b), ("c.rs", "")];
+        assert_eq!(circles(&files("use crate::a as x;\nfn f() { x::d::g() }")), one(&["a/d.rs", "b.rs"]));
+        assert_eq!(circles(&files("use crate::a;\nfn f(x: X) { x.a::<d::G>() }")), [[""; 0]; 0]);
+    }
+
+    #[test]
+    fn heads_methods_and_folders_are_counted() {
+        let head = ("a/mod.rs", "mod d;\nuse d::D;\npub struct A;");
+        let both = found(&[LIB, head, ("a/d.rs", "use super::A;\npub struct D;"), ("b.rs", ""), ("c.rs", "")]);
+        assert_eq!((both.paths.len(), members(both.methods)), (0, one(&["a/d.rs", "a/mod.rs"])));
+        let [a, b] =
+            [("a.rs", "pub struct A;\nfn f(a: A) { a.g() }"), ("b.rs", "use crate::a::A;\nimpl A { fn g(&self) {} }")];
+        let both = found(&[LIB, a, b, ("c.rs", "")]);
+        assert_eq!((both.paths.len(), members(both.methods)), (0, one(&["a.rs", "b.rs"])));
+        let files = [("a/x.rs", "use crate::b::y;"), ("a/z.rs", ""), ("b/y.rs", ""), ("b/w.rs", "use crate::a::z;")];
+        let both =
+            found(&[&[LIB, ("a/mod.rs", "mod x;\nmod z;"), ("b/mod.rs", "mod y;\nmod w;")][..], &files].concat());
+        assert_eq!((both.methods.len(), members(both.folders)), (0, vec![vec!["a".to_string(), "b".into()]]));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What a merge left behind where no compiler reads: documents, lists, records.
+//! Texts that no compiler reads (documents, lists, records), and what a merge left behind in them.
 
 use std::{fs, path::Path};
 
@@ -12,8 +12,8 @@ const OUTSIDE: [&str; 3] = [".git", ".fetched", "target"];
 /// How the lines begin by which `git` parts two sides.
 const MARKS: [&str; 2] = ["<<<<<<< ", ">>>>>>> "];
 
-/// The marks of a merge in the texts of a folder.
-pub(super) fn left(root: &Path, folder: &Path, findings: &mut Vec<Finding>) -> Result<(), Failure> {
+/// Reads the texts of a folder: their names from the workspace's root, and what they say.
+pub(super) fn texts(root: &Path, folder: &Path, found: &mut Vec<(String, String)>) -> Result<(), Failure> {
     for entry in fs::read_dir(folder).map_err(|error| Failure::file(folder, &error))? {
         let path = entry.map_err(|error| Failure::file(folder, &error))?.path();
         let name = from_root(root, &path);
@@ -21,16 +21,17 @@ pub(super) fn left(root: &Path, folder: &Path, findings: &mut Vec<Finding>) -> R
             continue;
         }
         if path.is_dir() {
-            left(root, &path, findings)?;
+            texts(root, &path, found)?;
         } else if TEXTS.iter().any(|end| name.ends_with(end)) {
             let bytes = fs::read(&path).map_err(|error| Failure::file(&path, &error))?;
-            findings.extend(marks(&name, &String::from_utf8_lossy(&bytes)));
+            found.push((name, String::from_utf8_lossy(&bytes).into_owned()));
         }
     }
     Ok(())
 }
 
-fn marks(name: &str, text: &str) -> Vec<Finding> {
+/// The marks of a merge in a text.
+pub(super) fn marks(name: &str, text: &str) -> Vec<Finding> {
     let is_mark = |line: &str| MARKS.iter().any(|mark| line.starts_with(mark));
     let lines = text.lines().enumerate().filter(|(_, line)| is_mark(line));
     let text = "the mark of a merge, expected the text of one side or of both";

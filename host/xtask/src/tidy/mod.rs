@@ -5,15 +5,19 @@
 //!                                                                  findings: path:line: what, what was expected
 //! *.rs → source.rs → rules.rs     sizes, unsafe, assembly, ...    |
 //!                  → circles.rs   files that use each other      |
-//! *.md, *.txt, …   → merges.rs    what a merge left behind        /
+//! *.md, *.txt, …   → merges.rs    what a merge left behind        |
+//! all              → figures.rs   what may only fall              /
 //! ```
 
 mod circles;
+mod figures;
 mod house;
 #[cfg(test)]
 mod lock_order;
 mod manifest;
 mod merges;
+mod methods;
+mod prose;
 mod rooms;
 mod rules;
 mod source;
@@ -30,6 +34,7 @@ use crate::{
     outcome::{Failure, Status},
     terminal,
 };
+use figures::Figures;
 use manifest::Manifest;
 use source::Source;
 
@@ -50,14 +55,29 @@ impl fmt::Display for Finding {
     }
 }
 
+/// The columns of the record, in this order.
+const NAMES: [&str; 3] = ["lines", "circles", "folders"];
+
 /// What was read, and what was found.
-#[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) crates: usize,
     pub(crate) files: usize,
-    /// Of each crate its name, and its lines of Rust and assembly beside what it may have.
-    pub(crate) lines: Vec<(String, usize, usize)>,
+    /// Circles that are not findings, each with its shortest way round.
+    ways: Vec<String>,
+    figures: Figures,
+    record: Figures,
+    /// How often figures were raised with a reason; none where git does not know.
+    raised: Option<usize>,
     pub(crate) findings: Vec<Finding>,
+}
+
+impl Report {
+    /// What was held, in a line.
+    pub(crate) fn summary(&self) -> String {
+        let raised =
+            self.raised.map_or("no git that knows when figures rose".into(), |it| format!("{it} figures raised"));
+        format!("{} files of {} crates, {raised}", self.files, self.crates)
+    }
 }
 
 /// Entry of `cargo xtask tidy`.
@@ -66,19 +86,14 @@ pub(crate) fn main() -> Result<Status, Failure> {
     for finding in &report.findings {
         terminal::print(format_args!("{finding}\n"));
     }
-    print_lines(&report.lines);
-    let (findings, files, crates) = (report.findings.len(), report.files, report.crates);
-    terminal::print(format_args!("{findings} findings in {files} files of {crates} crates\n"));
+    report.ways.iter().for_each(|way| terminal::print(format_args!("{way}\n")));
+    let names = [&NAMES[..], &prose::FIGURES].concat();
+    terminal::print(report.figures.aligned(&names));
+    let root = cargo::workspace();
+    figures::lower(&root, &report.record, &report.figures, &names)
+        .map_err(|error| Failure::new(Status::Failed, format!("the record of figures: {error}")))?;
+    terminal::print(format_args!("{} findings in {}\n", report.findings.len(), report.summary()));
     Ok(if report.findings.is_empty() { Status::Passed } else { Status::Failed })
-}
-
-fn print_lines(lines: &[(String, usize, usize)]) {
-    let sum = lines.iter().map(|(_, lines, _)| lines).sum();
-    let all = lines.iter().map(|(name, lines, budget)| (name.as_str(), *lines, *budget));
-    terminal::print("crate         lines  budget\n");
-    for (name, lines, budget) in all.chain([("all", sum, house::ALL_LINES)]) {
-        terminal::print(format_args!("{name:<10}  {lines:>7}  {budget:>6}\n"));
-    }
 }
 
 /// Reads the whole workspace and holds it against the rules.
@@ -98,13 +113,14 @@ pub(crate) fn check() -> Result<Report, Failure> {
     }
     let folders: Vec<(&str, PathBuf)> = packages.iter().filter_map(folder).collect();
     let others: Vec<&Path> = folders.iter().map(|(_, folder)| folder.as_path()).collect();
-    let (mut sources, mut lines) = (Vec::new(), Vec::new());
+    let (mut sources, mut figures, mut texts) = (Vec::new(), Figures::default(), Vec::new());
     for (crate_name, folder) in &folders {
-        let (mut files, mut count) = (Vec::new(), 0);
+        let mut files = Vec::new();
         source_files(folder, &others, &mut files)?;
         for file in files {
             let (name, text) = (from_root(&root, &file), read(&file)?);
-            count += text.lines().count();
+            ["all", crate_name].iter().for_each(|room| figures.add(room, "lines", text.lines().count()));
+            texts.push((name.clone(), text.clone()));
             if name.ends_with(".s") {
                 continue;
             }
@@ -115,9 +131,7 @@ pub(crate) fn check() -> Result<Report, Failure> {
                 }
             }
         }
-        lines.push((crate_name.to_string(), count, rooms::budget(crate_name)));
     }
-    lines.sort();
     findings.extend(sources.iter().flat_map(rules::check));
     // Of a file that is not there, or stores nothing, the rule would say nothing.
     let stores = |file: &str| sources.iter().any(|it| it.path == file && !rules::store_calls(it).is_empty());
@@ -125,13 +139,21 @@ pub(crate) fn check() -> Result<Report, Failure> {
         let text = "no store of a descriptor, expected one of the files that have them".to_string();
         findings.push(Finding { path: file.to_string(), line: 1, text });
     }
-    findings.extend(folders.iter().flat_map(|(_, folder)| rooms::circles(&from_root(&root, folder), &sources)));
+    let mut ways = Vec::new();
+    for (name, folder) in &folders {
+        findings.extend(rooms::circles(name, &from_root(&root, folder), &sources, &mut figures, &mut ways));
+    }
     findings.extend(rooms::unnamed_tests(&sources));
     findings.extend(rooms::missing(&root, &members));
-    findings.extend(rooms::over_budget(&lines));
-    merges::left(&root, &root, &mut findings)?;
+    merges::texts(&root, &root, &mut texts)?;
+    findings.extend(texts.iter().flat_map(|(name, text)| merges::marks(name, text)));
+    let rooms: Vec<(&str, String)> = folders.iter().map(|(name, folder)| (*name, from_root(&root, folder))).collect();
+    prose::add(&texts, &rooms, &mut figures);
+    let (record, over) = figures::over(&root, &figures);
+    findings.extend(over);
+    let raised = figures::raised(&root).map(|(raised, found)| (findings.extend(found), raised).1);
     findings.sort();
-    Ok(Report { crates: packages.len(), files: sources.len(), lines, findings })
+    Ok(Report { crates: packages.len(), files: sources.len(), ways, figures, record, raised, findings })
 }
 
 /// The name of a crate, and its folder.

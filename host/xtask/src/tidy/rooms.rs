@@ -1,8 +1,14 @@
-//! The rules for a crate as a whole: its circles, its lines, and whether it is there.
+//! The rules for a crate as a whole: its circles, and whether it is there.
 
 use std::path::Path;
 
-use super::{Finding, circles, house, source::Source};
+use super::{
+    Finding,
+    circles::{self, Circle},
+    figures::Figures,
+    house,
+    source::Source,
+};
 
 /// Where the lists are.
 const HOUSE: &str = "host/xtask/src/tidy/house.rs";
@@ -11,16 +17,28 @@ fn of_house(text: String) -> Finding {
     Finding { path: HOUSE.into(), line: 1, text }
 }
 
-/// Circles between the files of a crate.
-pub(crate) fn circles(folder: &str, sources: &[Source]) -> Vec<Finding> {
+/// Circles between the files of a crate: those by paths are findings. Of the others, the shortest way round each goes into `ways`, and
+/// how many files and folders are in them into `figures`.
+pub(crate) fn circles(
+    name: &str,
+    folder: &str,
+    sources: &[Source],
+    figures: &mut Figures,
+    ways: &mut Vec<String>,
+) -> Vec<Finding> {
     let folder = format!("{folder}/src");
     let inside: Vec<&Source> = sources.iter().filter(|source| Path::new(&source.path).starts_with(&folder)).collect();
-    circles::find(&folder, &inside).iter().map(|circle| of_circle(circle)).collect()
+    let found = circles::find(&folder, &inside);
+    for (figure, circles) in [("circles", &found.methods), ("folders", &found.folders)] {
+        figures.add(name, figure, circles.iter().map(|it| it.members.len()).sum());
+        ways.extend(circles.iter().map(|it| format!("{name}: {} in a circle: {}", it.members.len(), it.way)));
+    }
+    found.paths.iter().map(of_circle).collect()
 }
 
-fn of_circle(circle: &[String]) -> Finding {
-    let text = format!("a circle: {} use each other, expected arrows one way", circle.join(", "));
-    Finding { path: circle[0].clone(), line: 1, text }
+fn of_circle(circle: &Circle) -> Finding {
+    let text = format!("a circle: {}, expected arrows one way", circle.way);
+    Finding { path: circle.members[0].clone(), line: 1, text }
 }
 
 /// Files of tests beside an `all.rs`, where it alone is a program, that it does not name: nothing would run them.
@@ -52,19 +70,6 @@ pub(crate) fn missing(root: &Path, members: &[&str]) -> Vec<Finding> {
     crates.chain(places.map(|place| of_house(format!("`{place}` is not there, expected a folder or a file")))).collect()
 }
 
-/// The lines that a crate may have.
-pub(crate) fn budget(name: &str) -> usize {
-    house::ROOMS.iter().find(|room| room.name == name).map_or(0, |room| room.lines)
-}
-
-/// Crates with more lines than they may have.
-pub(crate) fn over_budget(lines: &[(String, usize, usize)]) -> Vec<Finding> {
-    let sum = ("all crates".to_string(), lines.iter().map(|(_, lines, _)| lines).sum(), house::ALL_LINES);
-    let over = lines.iter().chain([&sum]).filter(|(_, lines, budget)| lines > budget);
-    over.map(|(name, lines, budget)| of_house(format!("{lines} lines in `{name}`, expected at most {budget}")))
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,8 +79,12 @@ mod tests {
         let texts = [("a.rs", "use crate::b::f;"), ("b.rs", "use crate::a::g;")];
         let read = |(file, text): &(&str, &str)| Source::new(&format!("x/src/{file}"), text).expect("Rust");
         let sources: Vec<Source> = texts.iter().map(read).collect();
-        let found = circles("x", &sources);
-        assert!(found.len() == 1 && found[0].to_string().starts_with("x/src/a.rs:1: a circle: x/src/a.rs, x/src/b.rs"));
+        let (mut figures, mut ways) = (Figures::default(), Vec::new());
+        let found = circles("x", "x", &sources, &mut figures, &mut ways);
+        let way = "x/src/a.rs → x/src/b.rs (f) → x/src/a.rs (g)";
+        assert_eq!(found[0].to_string(), format!("x/src/a.rs:1: a circle: {way}, expected arrows one way"));
+        assert_eq!(ways, [way, "a → b (f) → a (g)"].map(|way| format!("x: 2 in a circle: {way}")));
+        assert_eq!((found.len(), figures.get("x", "circles"), figures.get("x", "folders")), (1, Some(2), Some(2)));
     }
 
     #[test]
@@ -96,12 +105,5 @@ mod tests {
         assert_eq!(missing(&root.join("nowhere"), &all).len(), house::ASSEMBLY.len() + house::UNSAFE.len());
         let less: Vec<&str> = all.iter().copied().filter(|name| *name != "vellum-vmsa").collect();
         assert!(missing(&root, &less)[0].text.starts_with("`vellum-vmsa` is no crate"));
-    }
-
-    #[test]
-    fn budgets_are_held() {
-        let lines = [("a".to_string(), 10, 10), ("b".to_string(), 11, 10)];
-        let found = over_budget(&lines);
-        assert!(found.len() == 1 && found[0].text == "11 lines in `b`, expected at most 10", "{found:?}");
     }
 }

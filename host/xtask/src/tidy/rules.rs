@@ -9,7 +9,7 @@ use super::{
 /// A rule: what it finds in a file, as line and words.
 type Rule = fn(&Source) -> Vec<(usize, String)>;
 
-const RULES: [Rule; 9] = [
+const RULES: [Rule; 10] = [
     file_length,
     function_length,
     assembly,
@@ -19,6 +19,7 @@ const RULES: [Rule; 9] = [
     engine_heads,
     engine_statics,
     descriptor_stores,
+    ways_down,
 ];
 
 /// All findings in one file.
@@ -58,7 +59,7 @@ fn function_length(source: &Source) -> Vec<(usize, String)> {
 }
 
 /// Index of the brace that closes the body of the function at `index`; none if it is only declared.
-fn body_end(source: &Source, index: usize) -> Option<usize> {
+pub(super) fn body_end(source: &Source, index: usize) -> Option<usize> {
     let mut at = index + 1;
     loop {
         match source.tokens.get(at)?.kind {
@@ -140,6 +141,17 @@ fn descriptor_stores(source: &Source) -> Vec<(usize, String)> {
             (source.tokens[index].line, format!("store of a descriptor, expected only in {}", files.join(" and ")))
         })
         .collect()
+}
+
+fn ways_down(source: &Source) -> Vec<(usize, String)> {
+    let (folder, file) = (house::DESCRIPTOR_STORES.0, house::WAYS_DOWN);
+    if !is_engine_code(source, folder) || source.path == file {
+        return Vec::new();
+    }
+    let is_way = |index: usize| {
+        source.reads(index, &["Meaning", ":", ":", "Table", "("]) && source.word(index + 5).is_some_and(|it| it != "_")
+    };
+    findings(source, is_way, &format!("a descriptor read as the way to a table, expected only in {file}"))
 }
 
 /// Where `Platform::store`, `store_pair` and `exchange` are called. A platform that hands the call on to another one, in

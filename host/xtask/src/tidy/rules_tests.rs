@@ -108,3 +108,11 @@ fn descriptors_are_stored_where_the_house_says() {
     one(&other, "impl P for Q { fn store(&self) {} }\nfn f() { q.store() }", 2, "store of a descriptor");
     none("engine/pagetable/tests/a.rs", "fn f() { p.store(s, d) }");
 }
+
+#[test]
+fn tables_are_found_where_the_house_says() {
+    let way = "fn f() { match m { Meaning::Table(address) => address } }";
+    one("engine/pagetable/src/gather.rs", way, 1, "the way to a table");
+    none(house::WAYS_DOWN, way);
+    none("engine/pagetable/src/gather.rs", "fn f() { matches!(m, Meaning::Table(_)) }");
+}

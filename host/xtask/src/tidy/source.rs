@@ -70,6 +70,11 @@ impl Source {
         self.tokens.get(index).is_some_and(|token| token.kind == Kind::Mark(mark))
     }
 
+    /// Whether `::` stands at `index`.
+    pub(crate) fn is_separator(&self, index: usize) -> bool {
+        self.is_mark(index, ':') && self.is_mark(index + 1, ':')
+    }
+
     /// Whether an opening `bracket` stands at `index`.
     pub(crate) fn opens(&self, index: usize, bracket: char) -> bool {
         matches!(self.tokens.get(index).map(|token| &token.kind), Some(Kind::Open(open, _)) if *open == bracket)
