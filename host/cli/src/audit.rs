@@ -12,7 +12,8 @@ mod guest;
 mod symbols;
 mod tell;
 
-use crate::Status;
+use terminal::Ending;
+
 use crate::args::AuditArguments;
 use crate::say;
 use crate::select::Failure;
@@ -22,7 +23,7 @@ use symbols::Symbols;
 use tell::Teller;
 
 /// Runs the command.
-pub(crate) fn run(arguments: &AuditArguments) -> Result<Status, Failure> {
+pub(crate) fn run(arguments: &AuditArguments) -> Result<Ending, Failure> {
     // QEMU hears of Ctrl-C too, and ends; what was found is told then.
     let _held = image::interrupt::hold();
     let symbols = arguments.symbols.as_deref().map_or(Ok(Symbols::default()), Symbols::read)?;
@@ -54,7 +55,7 @@ fn halted(guest: &Guest) -> String {
     format!("the guest is halted: a debugger looks at it ({at}), and lets it go on; nothing else halts it")
 }
 
-fn conclude(teller: &Teller<'_>, ended: &Ended) -> Result<Status, Failure> {
+fn conclude(teller: &Teller<'_>, ended: &Ended) -> Result<Ending, Failure> {
     if !ended.is_connected {
         return Err(Failure(format!(
             "QEMU ended ({}) before the guest began; nothing was judged: see what QEMU says above",
@@ -70,7 +71,7 @@ fn conclude(teller: &Teller<'_>, ended: &Ended) -> Result<Status, Failure> {
     teller.summary(end).lines().for_each(say::note);
     match end["cut"].as_str() {
         Some(cut) => Err(Failure(format!("not everything was judged: {cut}"))),
-        None if teller.findings() > 0 => Ok(Status::Findings),
-        None => Ok(Status::Clean),
+        None if teller.findings() > 0 => Ok(Ending::Wrong),
+        None => Ok(Ending::Clean),
     }
 }

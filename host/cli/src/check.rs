@@ -9,9 +9,9 @@ mod tables;
 use std::io::{BufWriter, Write};
 
 use image::{Machine, Obstacle, Regime, Root, Span, Table, Visitor};
+use terminal::Ending;
 use vmsa::{Descriptor, Permissions, Rights, Stage1Attributes};
 
-use crate::Status;
 use crate::args::CheckArguments;
 use crate::leaf;
 use crate::progress::Progress;
@@ -22,7 +22,7 @@ use finding::{Finding, Findings};
 use kinds::Kind;
 
 /// Runs the command.
-pub(crate) fn run(arguments: &CheckArguments) -> Result<Status, Failure> {
+pub(crate) fn run(arguments: &CheckArguments) -> Result<Ending, Failure> {
     let Selection { mut machine, roots } = select::open(&arguments.machine)?;
     let findings = check(&mut machine, &roots)?;
     // A stopped guest goes on before anything is printed.
@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<Status, Failure> {
         Some(rank) => finding.kind.about().rank <= rank,
         None => arguments.fail_on.is_empty() || arguments.fail_on.contains(&finding.kind),
     };
-    Ok(if findings.iter().any(counts) { Status::Findings } else { Status::Clean })
+    Ok(if findings.iter().any(counts) { Ending::Wrong } else { Ending::Clean })
 }
 
 /// All findings, ranked.

@@ -11,11 +11,10 @@ mod tlbi;
 use std::fmt;
 
 use serde_json::{Value, json};
-use terminal::Table;
+use terminal::{Ending, Table};
 use vmsa::Midr;
 use vmsa::fields::{self, Register};
 
-use crate::Status;
 use crate::args::values::word;
 use crate::args::{DecodeArguments, EncodingArguments};
 use crate::select::Failure;
@@ -53,14 +52,14 @@ impl fmt::Display for Words {
 }
 
 /// Runs the command.
-pub(crate) fn run(arguments: &DecodeArguments) -> Result<Status, Failure> {
+pub(crate) fn run(arguments: &DecodeArguments) -> Result<Ending, Failure> {
     let DecodeArguments { what, values, json, encoding, mmfr0 } = arguments;
     if let Some(text) = oops::text(what, values)? {
         return oops::run(&text, *json, encoding);
     }
     let words = decode(what, values, encoding, *mmfr0)?;
     terminal::try_print(if *json { format!("{}\n", words.json()) } else { words.to_string() })?;
-    Ok(Status::Clean)
+    Ok(Ending::Clean)
 }
 
 /// The words for a value, or for an operation and its operand.

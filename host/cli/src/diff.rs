@@ -12,15 +12,15 @@ use image::Source;
 use crate::args::{DiffArguments, MachineArguments};
 use crate::dump::{bytes_as_text, size};
 use crate::select::Failure;
-use crate::{Status, dump, say};
-use terminal::Table;
+use crate::{dump, say};
+use terminal::{Ending, Table};
 use vmsa::PageSize;
 
 use compare::{Change, compare};
 use parse::{Section, Sums, other_granule, parse};
 
 /// Runs the command.
-pub(crate) fn run(arguments: &DiffArguments) -> Result<Status, Failure> {
+pub(crate) fn run(arguments: &DiffArguments) -> Result<Ending, Failure> {
     let before = load(&arguments.before, arguments)?;
     let after = load(&arguments.after, arguments)?;
     if before.len() != after.len() {
@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &DiffArguments) -> Result<Status, Failure> {
         text += &report(&sums, &changes, arguments.limit);
     }
     terminal::try_print(&text)?;
-    Ok(if differs { Status::Findings } else { Status::Clean })
+    Ok(if differs { Ending::Wrong } else { Ending::Clean })
 }
 
 /// The page tables of a saved dump, text or JSON, or of a machine.

@@ -10,14 +10,14 @@ mod text;
 use std::io::{self, BufWriter, Write};
 
 use image::{Machine, Obstacle, Root, Source, Span, Table, Visitor};
-use terminal::unless_unread;
+use terminal::{Ending, unless_unread};
 use vmsa::Descriptor;
 
 use crate::args::{DumpArguments, How, MachineArguments};
 use crate::only::Filter;
 use crate::progress::Progress;
 use crate::select::{self, Failure, Selection};
-use crate::{Status, markers, say};
+use crate::{markers, say};
 
 pub(crate) use stats::Totals;
 pub(crate) use stats::{bytes_as_text, size};
@@ -31,7 +31,7 @@ pub(crate) trait Format {
 }
 
 /// Runs the command.
-pub(crate) fn run(arguments: &DumpArguments) -> Result<Status, Failure> {
+pub(crate) fn run(arguments: &DumpArguments) -> Result<Ending, Failure> {
     let Selection { mut machine, roots } = select::open(&arguments.machine)?;
     let range = arguments.range.unwrap_or((0, u64::MAX));
     let is_live = matches!(arguments.machine.source, Source::Gdb(_)) && arguments.machine.access.ram.is_none();
@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &DumpArguments) -> Result<Status, Failure> {
         findings += done?;
         out.flush().or_else(unless_unread)?;
     }
-    Ok(if findings == 0 { Status::Clean } else { Status::Findings })
+    Ok(if findings == 0 { Ending::Clean } else { Ending::Wrong })
 }
 
 /// Dumps the page tables of a machine as JSON, into memory.

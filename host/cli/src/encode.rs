@@ -1,6 +1,7 @@
 //! `vellum encode`: fields to a register, a descriptor or an operand. What decodes must encode to the same bits.
 
 use image::{count, number};
+use terminal::Ending;
 use vmsa::fields::{Field, Register, Values};
 use vmsa::maintenance::{
     LevelHint, RangeOperand, TlbiOperand, operand_by_address, operand_by_asid, operand_by_intermediate,
@@ -11,16 +12,15 @@ use vmsa::{
     with_permission_index,
 };
 
-use crate::Status;
 use crate::args::{EncodeArguments, EncodingArguments};
 use crate::decode::{find, is_word, leaf_format, table_format, unknown};
 use crate::select::Failure;
 
 /// Runs the command.
-pub(crate) fn run(arguments: &EncodeArguments) -> Result<Status, Failure> {
+pub(crate) fn run(arguments: &EncodeArguments) -> Result<Ending, Failure> {
     let word = encode(&arguments.what, &arguments.fields, &arguments.encoding)?;
     terminal::try_print(format_args!("{word:#018x}\n"))?;
-    Ok(Status::Clean)
+    Ok(Ending::Clean)
 }
 
 fn encode(what: &str, fields: &[String], encoding: &EncodingArguments) -> Result<u64, Failure> {

@@ -10,8 +10,8 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use machine::trace::{Judge, Malformed, Trace};
+use terminal::Ending;
 
-use crate::Status;
 use crate::args::JudgeArguments;
 use crate::progress::Progress;
 use crate::say;
@@ -21,9 +21,9 @@ use crate::select::Failure;
 const HEADER: &str = include_str!("../../../docs/trace/vellum_trace.h");
 
 /// Runs the command.
-pub(crate) fn run(arguments: &JudgeArguments) -> Result<Status, Failure> {
+pub(crate) fn run(arguments: &JudgeArguments) -> Result<Ending, Failure> {
     if arguments.header {
-        return print(|out| out.write_all(HEADER.as_bytes())).map(|()| Status::Clean);
+        return print(|out| out.write_all(HEADER.as_bytes())).map(|()| Ending::Clean);
     }
     let path = arguments.trace.as_deref().unwrap_or("-");
     let reading = Reading { arguments, path };
@@ -33,7 +33,7 @@ pub(crate) fn run(arguments: &JudgeArguments) -> Result<Status, Failure> {
     let bytes = std::fs::read(path).map_err(|error| Failure::file(path, &error))?;
     let text = text(path, bytes)?;
     let status = reading.judge(&text, &mut 0, true).map(Found::status)?;
-    if let (Some(file), Status::Findings) = (&arguments.smaller, &status) {
+    if let (Some(file), Ending::Wrong) = (&arguments.smaller, &status) {
         write_smaller(&text, arguments.strict, file)?;
     }
     Ok(status)
@@ -62,8 +62,8 @@ struct Reading<'a> {
 struct Found(bool);
 
 impl Found {
-    const fn status(self) -> Status {
-        if self.0 { Status::Findings } else { Status::Clean }
+    const fn status(self) -> Ending {
+        if self.0 { Ending::Wrong } else { Ending::Clean }
     }
 }
 

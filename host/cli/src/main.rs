@@ -31,17 +31,7 @@ use std::process::ExitCode;
 use args::{Arguments, Command};
 use clap::{CommandFactory, FromArgMatches};
 use select::Failure;
-
-/// What a command ends with.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Status {
-    /// Nothing to report.
-    Clean = 0,
-    /// Findings, or differences.
-    Findings = 1,
-    /// The source, or the question, cannot be read.
-    CannotRead = 2,
-}
+use terminal::Ending;
 
 fn main() -> ExitCode {
     let matches = Arguments::command().get_matches();
@@ -59,7 +49,7 @@ fn main() -> ExitCode {
     let Some(command) = &arguments.command else {
         return match terminal::try_print(include_str!("help/first.txt")) {
             Ok(()) => ExitCode::SUCCESS,
-            Err(_) => ExitCode::from(Status::CannotRead as u8),
+            Err(_) => ExitCode::from(Ending::BadInput as u8),
         };
     };
     let status = match run(command) {
@@ -70,13 +60,13 @@ fn main() -> ExitCode {
                 true => say::failure(line),
                 false => say::failure(format_args!("{line} (see vellum {name} --help)")),
             }
-            Status::CannotRead
+            Ending::BadInput
         }
     };
     ExitCode::from(status as u8)
 }
 
-fn run(command: &Command) -> Result<Status, Failure> {
+fn run(command: &Command) -> Result<Ending, Failure> {
     match command {
         Command::Dump(arguments) => dump::run(arguments),
         Command::Check(arguments) => check::run(arguments),

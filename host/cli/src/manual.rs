@@ -5,21 +5,21 @@ use std::path::Path;
 
 use clap::CommandFactory;
 use clap_complete::Shell;
+use terminal::Ending;
 
-use crate::Status;
 use crate::args::Arguments;
 use crate::select::Failure;
 
 /// Prints what a shell reads.
-pub(crate) fn completions(shell: Shell) -> Result<Status, Failure> {
+pub(crate) fn completions(shell: Shell) -> Result<Ending, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "vellum", &mut script);
     terminal::try_print(String::from_utf8_lossy(&script))?;
-    Ok(Status::Clean)
+    Ok(Ending::Clean)
 }
 
 /// Writes `vellum.1`, and one for each command.
-pub(crate) fn pages(folder: &Path) -> Result<Status, Failure> {
+pub(crate) fn pages(folder: &Path) -> Result<Ending, Failure> {
     let failed = |error: std::io::Error| Failure(format!("{}: {error}: name a folder to write to", folder.display()));
     fs::create_dir_all(folder).map_err(failed)?;
     clap_mangen::generate_to(Arguments::command().disable_help_subcommand(true), folder).map_err(failed)?;
@@ -30,7 +30,7 @@ pub(crate) fn pages(folder: &Path) -> Result<Status, Failure> {
             fs::write(page.path(), with_examples(&text)).map_err(failed)?;
         }
     }
-    Ok(Status::Clean)
+    Ok(Ending::Clean)
 }
 
 /// The page with its examples line by line, as they are to be copied: what follows the options is filled and justified otherwise.

@@ -10,15 +10,17 @@ pub(crate) mod shape;
 mod shown;
 mod tell;
 
+use terminal::Ending;
+
 use crate::args::PlanArguments;
 use crate::select::Failure;
-use crate::{Status, page, say};
+use crate::{page, say};
 
 use build::Column;
 pub(crate) use build::build;
 
 /// Runs the command.
-pub(crate) fn run(arguments: &PlanArguments) -> Result<Status, Failure> {
+pub(crate) fn run(arguments: &PlanArguments) -> Result<Ending, Failure> {
     arguments.output.as_deref().map_or(Ok(()), page::claim)?;
     let memory = memory::read(&arguments.memory, &arguments.access)?;
     if arguments.heal && arguments.protect == 0 {
@@ -47,9 +49,9 @@ pub(crate) fn run(arguments: &PlanArguments) -> Result<Status, Failure> {
     }
     if let Some(file) = &arguments.output {
         page::write(file, &shown::page(&memory, &columns))?;
-        return Ok(Status::Clean);
+        return Ok(Ending::Clean);
     }
     let text = if arguments.json { tell::json(&memory, &columns) } else { tell::text(&memory, &columns) };
     terminal::try_print(text)?;
-    Ok(Status::Clean)
+    Ok(Ending::Clean)
 }

@@ -12,12 +12,13 @@ mod shown;
 mod whose;
 
 use image::{Machine, Registers};
+use terminal::Ending;
 
 use crate::args::{MachineArguments, ReportArguments};
 use crate::check::{self, finding::Finding};
+use crate::page;
 use crate::select::{self, Failure, Selection};
 use crate::space::Space;
-use crate::{Status, page};
 
 /// A machine as it was read.
 struct Snapshot {
@@ -30,7 +31,7 @@ struct Snapshot {
 }
 
 /// Runs the command.
-pub(crate) fn run(arguments: &ReportArguments) -> Result<Status, Failure> {
+pub(crate) fn run(arguments: &ReportArguments) -> Result<Ending, Failure> {
     let (names, sources) = (arguments.called.len(), 1 + usize::from(arguments.after.is_some()));
     if names > sources {
         let sources = terminal::counted(sources as u64, "source");
@@ -48,7 +49,7 @@ pub(crate) fn run(arguments: &ReportArguments) -> Result<Status, Failure> {
     };
     page::write(&arguments.output, &shown::page(&before, after.as_ref()))?;
     let is_clean = [Some(&before), after.as_ref()].into_iter().flatten().all(|of| of.findings.is_empty());
-    Ok(if is_clean { Status::Clean } else { Status::Findings })
+    Ok(if is_clean { Ending::Clean } else { Ending::Wrong })
 }
 
 /// Reads all, and lets the machine go.

@@ -8,7 +8,8 @@ use serde_json::Value;
 use super::guest::{Asked, Guest};
 use super::symbols::Symbols;
 use super::tell::Teller;
-use crate::Status;
+use terminal::Ending;
+
 use crate::say;
 use crate::select::Failure;
 
@@ -68,7 +69,7 @@ pub(super) fn run(
     symbols: &Symbols,
     only: &[String],
     cpu: &str,
-) -> Result<Status, Failure> {
+) -> Result<Ending, Failure> {
     let plain = Run::of(guest, teller, Vec::new(), cpu)?;
     if !plain.rules.is_empty() {
         return Err(Failure(format!("with nothing forgotten there are findings already: {}", plain.rules.join(", "))));
@@ -84,5 +85,5 @@ pub(super) fn run(
         all += 1;
     }
     say::note(format!("{found} of {all} sites are found when they are forgotten"));
-    Ok(if found == all { Status::Clean } else { Status::Findings })
+    Ok(if found == all { Ending::Clean } else { Ending::Wrong })
 }

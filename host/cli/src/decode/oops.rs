@@ -9,11 +9,10 @@ use std::fs::File;
 use std::io::{self, Read};
 
 use serde_json::{Value, json};
-use terminal::Table;
+use terminal::{Ending, Table};
 use vmsa::Syndrome;
 use vmsa::fields::SPSR_EL1;
 
-use crate::Status;
 use crate::args::{EncodingArguments, Regime};
 use crate::select::Failure;
 
@@ -48,14 +47,14 @@ fn take(name: &str) -> Result<String, Failure> {
 }
 
 /// Prints every report in a text.
-pub(super) fn run(text: &str, is_json: bool, encoding: &EncodingArguments) -> Result<Status, Failure> {
+pub(super) fn run(text: &str, is_json: bool, encoding: &EncodingArguments) -> Result<Ending, Failure> {
     let decoded = decode(text, encoding)?;
     let text: String = match is_json {
         true => decoded.iter().map(|oops| format!("{}\n", oops.json())).collect(),
         false => decoded.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"),
     };
     terminal::try_print(text)?;
-    Ok(if decoded.iter().all(Oops::agrees) { Status::Clean } else { Status::Findings })
+    Ok(if decoded.iter().all(Oops::agrees) { Ending::Clean } else { Ending::Wrong })
 }
 
 /// The reports in a text, at least one.

@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 
 use super::pieces::{Piece, QUIET, pieces};
 use super::{Found, Reading, reader, text};
+use terminal::Ending;
+
+use crate::say;
 use crate::select::Failure;
-use crate::{Status, say};
 
 /// Bytes that are judged together at least, while more come.
 const LEAST: usize = 1 << 16;
@@ -19,7 +21,7 @@ const LEAST: usize = 1 << 16;
 const REST: u32 = 4;
 
 /// Judges until the end, or the first violation of a file that is followed, or as long as somebody reads what is found.
-pub(super) fn follow(reading: &Reading<'_>) -> Result<Status, Failure> {
+pub(super) fn follow(reading: &Reading<'_>) -> Result<Ending, Failure> {
     let path = reading.path;
     // Ctrl-C is how a person ends this, and is told what was found.
     let _held = image::interrupt::hold();
@@ -50,7 +52,7 @@ pub(super) fn follow(reading: &Reading<'_>) -> Result<Status, Failure> {
             judged = whole;
             (last, took) = (Instant::now(), begun.elapsed());
             if found == Found(true) && ends_at_first {
-                return Ok(Status::Findings);
+                return Ok(Ending::Wrong);
             }
         }
         if is_anew {
