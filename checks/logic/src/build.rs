@@ -41,16 +41,12 @@ const OURS: [(&str, u8); 11] = [
     ("zoo", 1),
     ("litmus", 1),
 ];
-/// Random events of `cargo xtask check` for a mutant.
-const CHECK_EVENTS: &str = "20000";
 
 /// A test program, and where it runs.
 pub(crate) struct Program {
     pub(crate) name: String,
     pub(crate) path: PathBuf,
     pub(crate) folder: PathBuf,
-    /// A command of its own instead of tests.
-    pub(crate) arguments: Option<Vec<String>>,
 }
 
 /// Writes the mutated sources without what does not compile; what is left. What was found is kept for the next time, where
@@ -172,22 +168,9 @@ pub(crate) fn near<'s>(copy: &Copy, files: impl Iterator<Item = &'s str>) -> Res
     tests(copy, &own, &["--lib", "--test", "*"])
 }
 
-/// Builds what else hunts: the tests of the crates above, and `cargo xtask check` where it is asked for.
-pub(crate) fn far(copy: &Copy, with_check: bool) -> Result<Vec<Program>, String> {
-    let mut programs = tests(copy, &FAR, &[])?;
-    let check = if with_check { build(copy, &["build", "-p", "check"])? } else { Vec::new() };
-    for message in check {
-        if let Some(mut program) = program(copy, &message) {
-            // The workspace's own program may be built in its place.
-            let own = copy.root.join(program.name.replace(['/', ' '], "-"));
-            let _ = fs::remove_file(&own);
-            fs::copy(&program.path, &own).map_err(|error| format!("{}: {error}", own.display()))?;
-            program.path = own;
-            program.arguments = Some(["--events", CHECK_EVENTS].map(str::to_owned).to_vec());
-            programs.push(program);
-        }
-    }
-    Ok(programs)
+/// Builds what else hunts: the tests of the crates above.
+pub(crate) fn far(copy: &Copy) -> Result<Vec<Program>, String> {
+    tests(copy, &FAR, &[])
 }
 
 fn tests(copy: &Copy, packages: &[&str], targets: &[&str]) -> Result<Vec<Program>, String> {
@@ -210,7 +193,7 @@ fn program(copy: &Copy, message: &Value) -> Option<Program> {
     let folder = Path::new(manifest).parent()?.to_path_buf();
     let package = folder.strip_prefix(&copy.root).unwrap_or(&folder).display().to_string();
     let name = format!("{package} {}", message["target"]["name"].as_str()?);
-    Some(Program { name, path: path.into(), folder, arguments: None })
+    Some(Program { name, path: path.into(), folder })
 }
 
 /// What was built.

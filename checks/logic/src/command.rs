@@ -53,11 +53,8 @@ pub struct Options {
     /// One line of JSON for each mutant, instead of tables
     #[arg(long)]
     json: bool,
-    /// Hunt what all tests spare by `cargo xtask check` too: minutes for each
-    #[arg(long)]
-    check: bool,
     /// By the quick tests of the mutated crates alone
-    #[arg(long, conflicts_with = "check")]
+    #[arg(long)]
     quick: bool,
 }
 
@@ -118,7 +115,7 @@ fn hunt(
     let (mut count, mut programs, mut names) = (0, build::near(copy, files)?, Vec::new());
     for round in 1..=3 {
         if round == 3 {
-            programs = build::far(copy, options.check)?;
+            programs = build::far(copy)?;
         }
         if round != 2 {
             names = run::names(&programs)?;

@@ -45,10 +45,7 @@ pub(crate) fn run(program: &Program, test: &str, seconds: f64, environment: (&st
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -v $0; ulimit -t $1; shift; exec \"$@\"", &MEMORY.to_string()]);
     command.arg(seconds.ceil().to_string()).arg(&program.path);
-    match &program.arguments {
-        Some(arguments) => command.args(arguments),
-        None => command.args(["--exact", test, "--test-threads", "1", "--quiet"]),
-    };
+    command.args(["--exact", test, "--test-threads", "1", "--quiet"]);
     command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
     // Random tests take the same way each time, or a mutant would be killed by luck.
     command.env("PROPTEST_RNG_SEED", "1").env("RUST_BACKTRACE", "0").env(environment.0, environment.1);
@@ -141,9 +138,6 @@ pub(crate) fn record(
 }
 
 fn list(program: &Program) -> Result<Vec<String>, String> {
-    if program.arguments.is_some() {
-        return Ok(vec!["cargo xtask check".into()]);
-    }
     let mut command = Command::new(&program.path);
     command.args(["--list", "--format", "terse"]).current_dir(&program.folder);
     let output = command.output().map_err(|error| format!("{}: {error}", program.path.display()))?;
