@@ -14,46 +14,34 @@ const BLOCK: LeafSize = LeafSize::single(Level::L2);
 const BLOCK_GROUP: LeafSize = LeafSize::group(Level::L2);
 
 pub(super) fn map_page(draft: &mut Draft) {
-    let region = draft.region(&[(0..1, PAGE)]);
-    let change = draft.map(region, 2..3, PAGE);
-    draft.edit(region, vec![change], NONE, &[2]);
+    draft.one(&[(0..1, PAGE)], |it, region| it.map(region, 2..3, PAGE), NONE, &[2]);
 }
 
 pub(super) fn map_table(draft: &mut Draft) {
-    let region = draft.region(&[]);
-    let change = draft.map(region, 2..5, PAGE);
-    draft.edit(region, vec![change], NONE, &[2, 3]);
+    draft.one(&[], |it, region| it.map(region, 2..5, PAGE), NONE, &[2, 3]);
 }
 
 pub(super) fn map_block(draft: &mut Draft) {
-    let (region, block) = (draft.region(&[]), draft.block());
-    let change = draft.map(region, block..2 * block, BLOCK);
-    draft.edit(region, vec![change], NONE, &[block, 2 * block - 1]);
+    let block = draft.block();
+    draft.one(&[], |it, region| it.map(region, block..2 * block, BLOCK), NONE, &[block, 2 * block - 1]);
 }
 
 pub(super) fn map_group(draft: &mut Draft) {
-    let (region, group) = (draft.region(&[(0..1, PAGE)]), draft.group());
-    let change = draft.map(region, group..2 * group, GROUP);
-    draft.edit(region, vec![change], NONE, &[group, 2 * group - 1]);
+    let group = draft.group();
+    draft.one(&[(0..1, PAGE)], |it, region| it.map(region, group..2 * group, GROUP), NONE, &[group, 2 * group - 1]);
 }
 
 pub(super) fn protect_page(draft: &mut Draft) {
-    let region = draft.region(&[(0..4, PAGE)]);
-    let change = draft.read_only(region, 1..2);
-    draft.edit(region, vec![change], NONE, &[1]);
+    draft.one(&[(0..4, PAGE)], |it, region| it.read_only(region, 1..2), NONE, &[1]);
 }
 
 pub(super) fn protect_pages(draft: &mut Draft) {
-    let region = draft.region(&[(0..8, PAGE)]);
-    let change = draft.read_only(region, 0..8);
-    draft.edit(region, vec![change], NONE, &[0, 7]);
+    draft.one(&[(0..8, PAGE)], |it, region| it.read_only(region, 0..8), NONE, &[0, 7]);
 }
 
 pub(super) fn protect_block(draft: &mut Draft) {
     let block = draft.block();
-    let region = draft.region(&[(0..2 * block, BLOCK)]);
-    let change = draft.read_only(region, block..2 * block);
-    draft.edit(region, vec![change], NONE, &[block]);
+    draft.one(&[(0..2 * block, BLOCK)], |it, region| it.read_only(region, block..2 * block), NONE, &[block]);
 }
 
 pub(super) fn protect_group(draft: &mut Draft) {
@@ -65,16 +53,12 @@ pub(super) fn protect_group(draft: &mut Draft) {
 
 pub(super) fn protect_part(draft: &mut Draft) {
     let block = draft.block();
-    let region = draft.region(&[(0..block, BLOCK)]);
-    let change = draft.read_only(region, 3..4);
-    draft.edit(region, vec![change], BREAK, &[3, 4]);
+    draft.one(&[(0..block, BLOCK)], |it, region| it.read_only(region, 3..4), BREAK, &[3, 4]);
 }
 
 pub(super) fn protect_member(draft: &mut Draft) {
     let group = draft.group();
-    let region = draft.region(&[(0..group, GROUP)]);
-    let change = draft.read_only(region, 3..4);
-    draft.edit(region, vec![change], BREAK, &[3, 4]);
+    draft.one(&[(0..group, GROUP)], |it, region| it.read_only(region, 3..4), BREAK, &[3, 4]);
 }
 
 pub(super) fn protect_member_part(draft: &mut Draft) {
@@ -133,43 +117,31 @@ pub(super) fn ignored(draft: &mut Draft) {
 
 pub(super) fn split_block(draft: &mut Draft) {
     let block = draft.block();
-    let region = draft.region(&[(0..block, BLOCK)]);
-    let change = draft.split(region, 5);
-    draft.edit(region, vec![change], BREAK, &[5, 4]);
+    draft.one(&[(0..block, BLOCK)], |it, region| it.split(region, 5), BREAK, &[5, 4]);
 }
 
 pub(super) fn split_group(draft: &mut Draft) {
     let group = draft.group();
-    let region = draft.region(&[(0..group, GROUP)]);
-    let change = draft.split(region, 5);
-    draft.edit(region, vec![change], BREAK, &[5, 4]);
+    draft.one(&[(0..group, GROUP)], |it, region| it.split(region, 5), BREAK, &[5, 4]);
 }
 
 pub(super) fn unmap_page(draft: &mut Draft) {
-    let region = draft.region(&[(0..4, PAGE)]);
-    let change = draft.unmap(region, 1..2);
-    draft.edit(region, vec![change], NONE, &[1]);
+    draft.one(&[(0..4, PAGE)], |it, region| it.unmap(region, 1..2), NONE, &[1]);
 }
 
 pub(super) fn unmap_block(draft: &mut Draft) {
     let block = draft.block();
-    let region = draft.region(&[(0..2 * block, BLOCK)]);
-    let change = draft.unmap(region, block..2 * block);
-    draft.edit(region, vec![change], NONE, &[block]);
+    draft.one(&[(0..2 * block, BLOCK)], |it, region| it.unmap(region, block..2 * block), NONE, &[block]);
 }
 
 pub(super) fn unmap_group(draft: &mut Draft) {
     let group = draft.group();
-    let region = draft.region(&[(0..2 * group, GROUP)]);
-    let change = draft.unmap(region, group..2 * group);
-    draft.edit(region, vec![change], NONE, &[group, 2 * group - 1]);
+    draft.one(&[(0..2 * group, GROUP)], |it, region| it.unmap(region, group..2 * group), NONE, &[group, 2 * group - 1]);
 }
 
 pub(super) fn unmap_part(draft: &mut Draft) {
     let block = draft.block();
-    let region = draft.region(&[(0..block, BLOCK)]);
-    let change = draft.unmap(region, 3..4);
-    draft.edit(region, vec![change], BREAK, &[3, 4]);
+    draft.one(&[(0..block, BLOCK)], |it, region| it.unmap(region, 3..4), BREAK, &[3, 4]);
 }
 
 pub(super) fn unmap_table(draft: &mut Draft) {

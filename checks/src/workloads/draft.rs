@@ -294,6 +294,19 @@ impl Draft {
         self.readers(region, pages);
     }
 
+    /// One such change, of leaves that are there before.
+    pub fn one(
+        &mut self,
+        leaves: &[(Range<u64>, LeafSize)],
+        change: impl Fn(&Self, usize) -> Change<El1>,
+        permit: Permit,
+        pages: &[u64],
+    ) {
+        let region = self.region(leaves);
+        let change = change(self, region);
+        self.edit(region, vec![change], permit, pages);
+    }
+
     /// Every CPU but the first looks at pages.
     pub fn readers(&mut self, region: usize, pages: &[u64]) {
         for cpu in 1..self.parameters().cpus {

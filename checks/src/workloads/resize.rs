@@ -17,18 +17,14 @@ const BLOCK_GROUP: LeafSize = LeafSize::group(Level::L2);
 pub(super) fn split(draft: &mut Draft, (permit, bbm): Way) {
     draft.parameters_mut().bbm = bbm;
     let block = draft.block();
-    let region = draft.region(&[(0..block, BLOCK)]);
-    let change = draft.split(region, 5);
-    draft.edit(region, vec![change], permit, &[5, 4]);
+    draft.one(&[(0..block, BLOCK)], |it, region| it.split(region, 5), permit, &[5, 4]);
 }
 
 /// A page of a block becomes read-only by `permit`.
 pub(super) fn protect_part(draft: &mut Draft, (permit, bbm): Way) {
     draft.parameters_mut().bbm = bbm;
     let block = draft.block();
-    let region = draft.region(&[(0..block, BLOCK)]);
-    let change = draft.read_only(region, 3..4);
-    draft.edit(region, vec![change], permit, &[3, 4]);
+    draft.one(&[(0..block, BLOCK)], |it, region| it.read_only(region, 3..4), permit, &[3, 4]);
 }
 
 /// A page of a group becomes read-only in place, by the shortcut for one page.
@@ -38,9 +34,7 @@ pub(super) fn protect_member_at_once(draft: &mut Draft) {
     // Where hardware marks one member, that is to be said of all, which takes a plan.
     (parameters.bbm, parameters.hardware) = (IN_PLACE.1, (false, false));
     let group = draft.group();
-    let region = draft.region(&[(0..group, GROUP)]);
-    let change = draft.read_only(region, 2..3);
-    draft.edit(region, vec![change], Permit::Tolerated, &[2, 3]);
+    draft.one(&[(0..group, GROUP)], |it, region| it.read_only(region, 2..3), Permit::Tolerated, &[2, 3]);
 }
 
 /// Pages of a block that are to be a contiguous group become read-only in place.
@@ -56,25 +50,19 @@ pub(super) fn protect_group_of_block(draft: &mut Draft, (permit, bbm): Way) {
 pub(super) fn protect_member(draft: &mut Draft, (permit, bbm): Way) {
     draft.parameters_mut().bbm = bbm;
     let group = draft.group();
-    let region = draft.region(&[(0..group, GROUP)]);
-    let change = draft.read_only(region, 3..4);
-    draft.edit(region, vec![change], permit, &[3, 4]);
+    draft.one(&[(0..group, GROUP)], |it, region| it.read_only(region, 3..4), permit, &[3, 4]);
 }
 
 /// Pages fold into a block by `permit`.
 pub(super) fn fold(draft: &mut Draft, (permit, bbm): Way) {
     draft.parameters_mut().bbm = bbm;
     let block = draft.block();
-    let region = draft.region(&[(0..block, PAGE)]);
-    let change = draft.collapse(region, 0..block);
-    draft.edit(region, vec![change], permit, &[0, block - 1]);
+    draft.one(&[(0..block, PAGE)], |it, region| it.collapse(region, 0..block), permit, &[0, block - 1]);
 }
 
 pub(super) fn fold_group(draft: &mut Draft) {
     let group = draft.group();
-    let region = draft.region(&[(0..group, PAGE)]);
-    let change = draft.collapse(region, 0..group);
-    draft.edit(region, vec![change], Permit::Break, &[0, group - 1]);
+    draft.one(&[(0..group, PAGE)], |it, region| it.collapse(region, 0..group), Permit::Break, &[0, group - 1]);
 }
 
 /// A table folds before any CPU walks it.
@@ -96,23 +84,17 @@ pub(super) fn split_to_pages(draft: &mut Draft) {
 
 /// A page leads elsewhere, and so does a block with a table in its place.
 pub(super) fn remap_live(draft: &mut Draft) {
-    let region = draft.region(&[(0..4, PAGE)]);
-    let change = draft.remap(region, 1..2, PAGE, 5);
-    draft.edit(region, vec![change], Permit::Break, &[1, 2]);
+    draft.one(&[(0..4, PAGE)], |it, region| it.remap(region, 1..2, PAGE, 5), Permit::Break, &[1, 2]);
 }
 
 pub(super) fn remap_part(draft: &mut Draft) {
     let block = draft.block();
-    let region = draft.region(&[(0..block, BLOCK)]);
-    let change = draft.remap(region, 3..4, PAGE, 5);
-    draft.edit(region, vec![change], Permit::Break, &[3, 4]);
+    draft.one(&[(0..block, BLOCK)], |it, region| it.remap(region, 3..4, PAGE, 5), Permit::Break, &[3, 4]);
 }
 
 pub(super) fn remap_table(draft: &mut Draft) {
     let block = draft.block();
-    let region = draft.region(&[(0..3, PAGE)]);
-    let change = draft.remap(region, 0..block, BLOCK, block);
-    draft.edit(region, vec![change], Permit::Break, &[1, block - 1]);
+    draft.one(&[(0..3, PAGE)], |it, region| it.remap(region, 0..block, BLOCK, block), Permit::Break, &[1, block - 1]);
 }
 
 pub(super) fn unmap_mapped(draft: &mut Draft) {
@@ -160,9 +142,7 @@ pub(super) fn hide_and_show(draft: &mut Draft) {
 }
 
 pub(super) fn age_leaves(draft: &mut Draft) {
-    let region = draft.region(&[(0..4, PAGE)]);
-    let change = Change::Age { from: draft.range(region, 0..2) };
-    draft.edit(region, vec![change], Permit::None, &[0, 1]);
+    draft.one(&[(0..4, PAGE)], |it, region| Change::Age { from: it.range(region, 0..2) }, Permit::None, &[0, 1]);
 }
 
 /// Pages whose dirty state hardware manages become clean, and the next write makes them dirty again.
