@@ -107,7 +107,7 @@ pub(crate) fn main(options: &Options) -> Result<Status, Failure> {
     }
     match wrong(&ended) {
         None => Ok(Status::Passed),
-        Some(line) => Err(Failure::new(Status::Failed, line)),
+        Some(line) => Err(Failure::failed(line)),
     }
 }
 
@@ -123,10 +123,7 @@ pub(crate) fn run(options: &Options, sink: &mut dyn FnMut(&Chunk)) -> Result<End
     let kind = if has_16k_pages || options.linux == "today" { Kind::today(has_16k_pages) } else { Kind::HOST };
     let linux = kind.need()?;
     if linux.modules.is_empty() && options.rounds > 0 {
-        return Err(Failure::new(
-            Status::HostLacks,
-            "this Linux has no modules here: cargo xtask fetch linux, as it was fetched",
-        ));
+        return Err(Failure::host_lacks("this Linux has no modules here: cargo xtask fetch linux, as it was fetched"));
     }
     EMULATOR.ensure()?;
     let symbols = symbols(&linux)?;
@@ -141,7 +138,7 @@ pub(crate) fn run(options: &Options, sink: &mut dyn FnMut(&Chunk)) -> Result<End
     words.extend(options.words.iter().cloned());
     let mut audited = audit::wrapped(&command.0, &words)?;
     let ended = guest::run_while_it_speaks(&mut audited, SILENCE, sink);
-    ended.map_err(|error| Failure::new(Status::Failed, error.to_string()))
+    Ok(ended?)
 }
 
 /// Why an audit is not as it should be.
@@ -163,7 +160,7 @@ fn known(linux: &Linux, ending: &str) -> Result<PathBuf, Failure> {
         linux.name.split(|it: char| !it.is_ascii_digit()).filter(|it| !it.is_empty()).take(2).collect();
     let path = cargo::workspace().join(format!("host/cli/frames/linux-{}{ending}.txt", version.join(".")));
     let line = || format!("{}: nothing is known of {}", path.display(), linux.name);
-    if path.exists() { Ok(path.clone()) } else { Err(Failure::new(Status::HostLacks, line())) }
+    if path.exists() { Ok(path.clone()) } else { Err(Failure::host_lacks(line())) }
 }
 
 /// The files of the load.
@@ -184,13 +181,12 @@ fn symbols(linux: &Linux) -> Result<PathBuf, Failure> {
     let initrd = linux.built("symbols.cpio")?;
     linux.write_with(SYMBOLS, &[], &initrd)?;
     let mut command = boot(linux, &initrd, "quiet", &parse("linux --cpus 1")?)?;
-    let ended = guest::run_while_it_speaks(&mut command.0, SILENCE, &mut |_| {});
-    let ended = ended.map_err(|error| Failure::new(Status::Failed, error.to_string()))?;
+    let ended = guest::run_while_it_speaks(&mut command.0, SILENCE, &mut |_| {})?;
     let transcript = Transcript::new(&ended.output);
     let text: String =
         transcript.lines().filter_map(|line| line.strip_prefix(SYMBOL)).map(|line| format!("{line}\n")).collect();
     if text.is_empty() {
-        return Err(Failure::new(Status::Failed, format!("{} does not name its functions", linux.name)));
+        return Err(Failure::failed(format!("{} does not name its functions", linux.name)));
     }
     fs::write(&map, text)?;
     Ok(map)

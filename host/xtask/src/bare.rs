@@ -7,12 +7,7 @@ use std::{
 
 use fs_err as fs;
 
-use crate::{
-    boot::image,
-    cargo,
-    outcome::{Failure, Status},
-    toolchain::ensure_target,
-};
+use crate::{boot::image, cargo, outcome::Failure, toolchain::ensure_target};
 
 /// The target of everything in `bare/`.
 pub(crate) const BARE_TARGET: &str = "aarch64-unknown-none-softfloat";
@@ -84,7 +79,7 @@ pub(crate) fn build(program: Program, say: &mut dyn FnMut(&str)) -> Result<Kerne
         }
     });
     if !has_succeeded {
-        return Err(Failure::new(Status::Failed, format!("the {name} does not build (the reason stands above)")));
+        return Err(Failure::failed(format!("the {name} does not build (the reason stands above)")));
     }
     let elf = built(name)?;
     write_image(&elf, image).map(|image| Kernel { elf, image })
@@ -110,8 +105,7 @@ pub(crate) fn build_module() -> Result<PathBuf, Failure> {
 /// Writes the flat Image beside the ELF file, unless the one there is the same.
 fn write_image(elf: &Path, name: &str) -> Result<PathBuf, Failure> {
     let file = fs::read(elf)?;
-    let image =
-        image::flatten(&file).map_err(|what| Failure::new(Status::Failed, format!("{} {what}", elf.display())))?;
+    let image = image::flatten(&file).map_err(|what| Failure::failed(format!("{} {what}", elf.display())))?;
     let path = elf.with_file_name(name);
     if fs::read(&path).is_ok_and(|old| old == image) {
         return Ok(path);

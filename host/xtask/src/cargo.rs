@@ -77,7 +77,7 @@ pub(crate) fn hand_over(mut command: Command) -> Result<Status, Failure> {
 pub(crate) fn build_here(what: &str, mut command: Command) -> Result<(), Failure> {
     match command.status() {
         Ok(status) if status.success() => Ok(()),
-        _ => Err(Failure::new(Status::Failed, format!("{what} does not build (the reason stands above)"))),
+        _ => Err(Failure::failed(format!("{what} does not build (the reason stands above)"))),
     }
 }
 
@@ -91,7 +91,7 @@ fn ask() -> Result<Metadata, Failure> {
     let asked = MetadataCommand::new().current_dir(workspace()).no_deps().exec();
     asked.map_err(|error| {
         let text = error.to_string().lines().collect::<Vec<_>>().join(" ");
-        Failure::new(Status::Failed, format!("cargo metadata: {text}"))
+        Failure::failed(format!("cargo metadata: {text}"))
     })
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn new_folder(name: &str) -> Result<String, Failure> {
 }
 
 fn no_cargo(error: io::Error) -> Failure {
-    Failure::new(Status::HostLacks, format!("cargo cannot be run: {error}; install Rust with https://rustup.rs"))
+    Failure::host_lacks(format!("cargo cannot be run: {error}; install Rust with https://rustup.rs"))
 }
 
 /// A crate for tests: its name, its manifest, and its dependencies with their kinds.

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::outcome::{Failure, Status};
+use crate::outcome::Failure;
 
 /// Whether a program is there, and succeeds; what it prints is not shown.
 pub(crate) fn runs(program: &str, arguments: &[&str]) -> bool {
@@ -15,12 +15,12 @@ pub(crate) fn runs(program: &str, arguments: &[&str]) -> bool {
 pub(crate) fn output_with(command: &mut Command, statuses: &[i32]) -> Result<String, Failure> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output();
-    let output = output.map_err(|error| Failure::new(Status::HostLacks, format!("{name}: {error}")))?;
+    let output = output.map_err(|error| Failure::host_lacks(format!("{name}: {error}")))?;
     if output.status.code().is_some_and(|status| statuses.contains(&status)) {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let said = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
-    Err(Failure::new(Status::Failed, format!("{name} failed: {said}")))
+    Err(Failure::failed(format!("{name} failed: {said}")))
 }
 
 /// The output of a program that must succeed.
@@ -31,6 +31,7 @@ pub(crate) fn output(command: &mut Command) -> Result<String, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outcome::Status;
 
     #[test]
     fn a_program_that_fails_says_why() {

@@ -165,7 +165,7 @@ impl Demo<'_> {
         let mut command = Command::new(self.place.reader);
         command.args(["report", &linux.source(), &ours.source(), "--part", "kernel", "-o"]).arg(self.page);
         command.args(["--called", &name(self.linux), "--called", "Vellum"]);
-        let failed = |why: String| Failure::new(Status::Failed, format!("vellum report: {why}"));
+        let failed = |why: String| Failure::failed(format!("vellum report: {why}"));
         let output = command.stdin(Stdio::null()).output().map_err(|error| failed(error.to_string()))?;
         // What it finds in them is no failure.
         match output.status.code() {
@@ -202,7 +202,7 @@ fn name(linux: &Linux) -> String {
 fn survived(said: &str) -> Result<String, Failure> {
     let line = said.lines().filter_map(|line| line.strip_prefix("stress: ")).find(|line| line.contains("survived"));
     let line = line.and_then(|line| line.split(',').next()).map(str::to_owned);
-    line.ok_or_else(|| Failure::new(Status::Failed, "our kernel did not say what conflicts it survived"))
+    line.ok_or_else(|| Failure::failed("our kernel did not say what conflicts it survived"))
 }
 
 /// What our kernel says of the tables that it keeps for changes: `tables: 5 in 20K, and 80 in reserve, 320K`.

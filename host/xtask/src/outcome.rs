@@ -55,20 +55,28 @@ impl Failure {
         Failure { status, line: line.into() }
     }
 
+    pub(crate) fn failed(line: impl Into<String>) -> Failure {
+        Failure::new(Status::Failed, line)
+    }
+
+    pub(crate) fn host_lacks(line: impl Into<String>) -> Failure {
+        Failure::new(Status::HostLacks, line)
+    }
+
     pub(crate) fn bad_input(line: impl Into<String>) -> Failure {
         Failure::new(Status::BadInput, line)
     }
 
     /// A file that could not be read or written.
     pub(crate) fn file(path: &Path, error: &io::Error) -> Failure {
-        Failure::new(Status::Failed, format!("{}: {error}", path.display()))
+        Failure::failed(format!("{}: {error}", path.display()))
     }
 }
 
 /// Of a file, whose path `fs_err` says.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
-        Failure::new(Status::Failed, error.to_string())
+        Failure::failed(error.to_string())
     }
 }
 

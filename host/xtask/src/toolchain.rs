@@ -2,10 +2,7 @@
 
 use std::{env, path::Path, process::Command};
 
-use crate::{
-    cargo,
-    outcome::{Failure, Status},
-};
+use crate::{cargo, outcome::Failure};
 
 /// Sees that Rust's library for `target` is there. A toolchain that was there before this workspace lacks it, and rustup
 /// may fetch it.
@@ -18,7 +15,7 @@ pub(crate) fn ensure_target(target: &str) -> Result<(), Failure> {
     if added.is_ok_and(|status| status.success()) && has_target(target) {
         return Ok(());
     }
-    Err(Failure::new(Status::HostLacks, format!("Rust's target {target} is needed: rustup target add {target}")))
+    Err(Failure::host_lacks(format!("Rust's target {target} is needed: rustup target add {target}")))
 }
 
 fn has_target(target: &str) -> bool {

@@ -85,8 +85,7 @@ fn said(size: &str, words: &str, built: &Programs) -> Result<String, Failure> {
     let all: Vec<OsString> = options.iter().map(OsStr::new).chain([words.as_ref()]).map(Into::into).collect();
     let options = options::parse(&all)?;
     let (mut command, _files) = boot::command(&options, built)?;
-    let ended = guest::run(&mut command, None, &mut |_| {});
-    let ended = ended.map_err(|error| Failure::new(Status::Failed, error.to_string()))?;
+    let ended = guest::run(&mut command, None, &mut |_| {})?;
     Ok(String::from_utf8_lossy(&ended.output).into_owned())
 }
 
@@ -100,7 +99,7 @@ fn numbers(text: &str) -> Result<String, Failure> {
         Some(cells) => Ok(cells.iter().map(|cell| format!(" {cell} |")).collect()),
         None => {
             let last = text.lines().last().unwrap_or_default();
-            Err(Failure::new(Status::Failed, format!("the program did not tell all: {last}")))
+            Err(Failure::failed(format!("the program did not tell all: {last}")))
         }
     }
 }

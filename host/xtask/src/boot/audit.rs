@@ -8,10 +8,7 @@ use std::{
 };
 
 use super::guest;
-use crate::{
-    cargo,
-    outcome::{Failure, Status},
-};
+use crate::{cargo, outcome::Failure};
 
 /// Where cargo puts what unwinds: a panic in the plugin must not end QEMU.
 const PROFILE: &str = "checks";
@@ -41,10 +38,9 @@ pub(super) fn words(elf: Option<&Path>, frees: bool) -> Vec<OsString> {
 fn built() -> Result<PathBuf, Failure> {
     let mut build =
         cargo::cargo(&["build", "--quiet", "--profile", PROFILE, "--package", "vellum", "--package", "audit"]);
-    let built =
-        build.status().map_err(|error| Failure::new(Status::HostLacks, format!("cargo cannot be run: {error}")))?;
+    let built = build.status().map_err(|error| Failure::host_lacks(format!("cargo cannot be run: {error}")))?;
     if !built.success() {
-        return Err(Failure::new(Status::Failed, "vellum does not build (the reason stands above)"));
+        return Err(Failure::failed("vellum does not build (the reason stands above)"));
     }
     Ok(cargo::metadata()?.target_directory.into_std_path_buf().join(PROFILE))
 }

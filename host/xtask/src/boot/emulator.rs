@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use super::{guest, install};
 use crate::{
     fetch::qemu::{self, PROGRAM, Version},
-    outcome::{Failure, Status},
+    outcome::Failure,
     terminal::quoted,
 };
 
@@ -51,7 +51,7 @@ impl Emulator {
             }
             Emulator::Version(version) => version.find().ok_or_else(|| {
                 let line = format!("there is no QEMU {version} here: cargo xtask fetch qemu {version}");
-                Failure::new(Status::HostLacks, line)
+                Failure::host_lacks(line)
             }),
             Emulator::File(path) if path.is_file() => Ok(vec![path.into()]),
             Emulator::File(path) => {
@@ -72,7 +72,7 @@ impl Emulator {
     /// A command that is the emulator, without arguments yet.
     pub(crate) fn command(&self) -> Result<Command, Failure> {
         let words = self.words()?;
-        let (program, first) = words.split_first().ok_or_else(|| Failure::new(Status::Failed, "no emulator"))?;
+        let (program, first) = words.split_first().ok_or_else(|| Failure::failed("no emulator"))?;
         let mut command = guest::tied_to_us(program);
         command.args(first);
         Ok(command)
@@ -82,6 +82,7 @@ impl Emulator {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outcome::Status;
 
     #[test]
     fn a_version_or_a_path() {

@@ -8,7 +8,7 @@ use super::{files::Files, options::Options};
 use crate::{
     bare, dist,
     fetch::{cpio::Archive, linux::Kind},
-    outcome::{Failure, Status},
+    outcome::Failure,
 };
 
 /// Those of the project's own programs that are asked for by name.
@@ -95,7 +95,7 @@ pub(super) fn archive(options: &Options, image: &Path, files: &mut Files) -> Res
     } else if name != BUSYBOX {
         let line =
             format!("--init {name}: expected the path of a static arm64 program, or busybox; nothing was booted");
-        return Err(Failure::new(Status::BadInput, line));
+        return Err(Failure::bad_input(line));
     }
     files.write(image, "init.cpio", &archive.finish()).map(Some)
 }
@@ -112,6 +112,7 @@ fn with_module(mut archive: Archive) -> Result<Archive, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outcome::Status;
 
     #[test]
     fn quotes_and_percent_signs_reach_the_program() {

@@ -5,11 +5,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::{
-    command::runs,
-    fetch::qemu,
-    outcome::{Failure, Status},
-};
+use crate::{command::runs, fetch::qemu, outcome::Failure};
 
 /// Debian's package of the emulator.
 const PACKAGE: &str = "qemu-system-arm";
@@ -45,7 +41,7 @@ fn missing(why: &str) -> Failure {
          brew install qemu (macOS)",
         qemu::PROGRAM
     );
-    Failure::new(Status::HostLacks, line)
+    Failure::host_lacks(line)
 }
 
 fn is_root() -> bool {
@@ -63,6 +59,7 @@ fn apt(privilege: &[&str], arguments: &[&str]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outcome::Status;
 
     #[test]
     fn the_advice_is_one_line_with_the_package() {

@@ -27,7 +27,7 @@ pub(crate) fn judge(ended: &Ended) -> Judgement {
     if code == 2 && has_refused(&transcript) {
         return Judgement { status: Status::BadInput, line: None };
     }
-    if let (Some(Verdict::Passed { checks }), Some(ended)) = (transcript.verdict(), transcript.init_status()) {
+    if let (Some(Verdict::Passed(checks)), Some(ended)) = (transcript.verdict(), transcript.init_status()) {
         let judged = passed(&transcript, checks);
         return match ended == code {
             true if judged.status == Status::Passed => Judgement { status: Status::program(ended), line: None },
@@ -38,10 +38,10 @@ pub(crate) fn judge(ended: &Ended) -> Judgement {
         };
     }
     match (transcript.verdict(), code) {
-        (Some(Verdict::Passed { checks }), 0) => passed(&transcript, checks),
-        (Some(Verdict::Failed { .. }), 1) => Judgement { status: Status::Failed, line: None },
-        (Some(Verdict::BadInput { .. }), 2) => Judgement { status: Status::BadInput, line: None },
-        (Some(Verdict::Passed { .. }), 1) if has_findings(&ended.complaints) => {
+        (Some(Verdict::Passed(checks)), 0) => passed(&transcript, checks),
+        (Some(Verdict::Failed), 1) => Judgement { status: Status::Failed, line: None },
+        (Some(Verdict::BadInput), 2) => Judgement { status: Status::BadInput, line: None },
+        (Some(Verdict::Passed(_)), 1) if has_findings(&ended.complaints) => {
             judgement(Status::Failed, "the kernel's checks passed, but the audit found what the architecture forbids")
         }
         (Some(_), _) => {

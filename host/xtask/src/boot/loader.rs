@@ -13,7 +13,7 @@ use elf::{ElfBytes, abi::PT_LOAD, endian::LittleEndian};
 use fs_err as fs;
 
 use super::{files::Files, options::Options, qemu, tree};
-use crate::outcome::{Failure, Status};
+use crate::outcome::Failure;
 
 /// Debian's package of U-Boot for QEMU, and where it keeps the one for this machine.
 const PACKAGE: &str = "u-boot-qemu";
@@ -60,7 +60,7 @@ fn find_u_boot(image: &Path) -> Result<PathBuf, Failure> {
     }
     match fetched.exists() {
         true => Ok(fetched),
-        false => Err(Failure::new(Status::HostLacks, format!("U-Boot is needed: sudo apt-get install {PACKAGE}"))),
+        false => Err(Failure::host_lacks(format!("U-Boot is needed: sudo apt-get install {PACKAGE}"))),
     }
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn gdb(options: &Options, image: &Path, elf: &Path) -> Result<(Comman
     let (mut command, mut files, blob_at) =
         tree::without_image(options, image, &qemu::kernel_command_line(options), shape)?;
     let file = fs::read(elf)?;
-    let segments = segments(&file).map_err(|what| Failure::new(Status::Failed, what))?;
+    let segments = segments(&file).map_err(Failure::failed)?;
     let socket = files.name(image, "gdb");
     let listener = UnixListener::bind(&socket)?;
     command.arg("-chardev").arg(format!("socket,id=gdb,path={}", socket.display()));

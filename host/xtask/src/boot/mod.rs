@@ -106,7 +106,7 @@ impl Programs {
     /// What was built of a program.
     pub(crate) fn find(&self, wanted: Program) -> Result<&Kernel, Failure> {
         let found = self.0.iter().find(|(program, _)| *program == wanted).map(|(_, kernel)| kernel);
-        found.ok_or_else(|| Failure::new(Status::Failed, "what is to be booted was not built"))
+        found.ok_or_else(|| Failure::failed("what is to be booted was not built"))
     }
 
     fn all(&self) -> impl Iterator<Item = &Kernel> {
@@ -177,7 +177,7 @@ fn check_memory(options: &Options, image_bytes: u64) -> Result<(), Failure> {
         "--memory {}M: too little to load the kernel in this way, expected {least_mib}M or more; nothing was booted",
         options.memory_mib
     );
-    Err(Failure::new(Status::BadInput, line))
+    Err(Failure::bad_input(line))
 }
 
 fn explain_gdb(program: &Kernel) {
@@ -201,7 +201,7 @@ fn run_shown(command: &mut Command, options: &Options) -> Result<Ended, Failure>
         // Without standard error there is nowhere left to say so.
         (Chunk::Complaint(bytes), _) => drop(io::stderr().write_all(bytes)),
     });
-    let ended = ended.map_err(|error| Failure::new(Status::Failed, format!("{PROGRAM}: {error}")))?;
+    let ended = ended.map_err(|error| Failure::failed(format!("{PROGRAM}: {error}")))?;
     if options.json {
         // A reader that has gone away is no error.
         let _ = show_data(&ended.output);

@@ -20,10 +20,7 @@ use dtoolkit::{fdt::Fdt, model::DeviceTree};
 use fs_err as fs;
 
 use super::{files::Files, image, options::Options, qemu};
-use crate::{
-    fetch::qemu::PROGRAM,
-    outcome::{Failure, Status},
-};
+use crate::{fetch::qemu::PROGRAM, outcome::Failure};
 use shapes::Shape;
 
 /// Where the Image lies: 2 MiB above the start of RAM, as QEMU's own loader has it.
@@ -66,7 +63,7 @@ pub(crate) fn without_image(
     let mut files = Files::default();
     let dump = files.name(image, "qemu.dtb");
     let bytes = dump_tree(options, image, line, &dump)?;
-    let fdt = Fdt::new(&bytes).map_err(|error| Failure::new(Status::Failed, format!("QEMU's device tree: {error}")))?;
+    let fdt = Fdt::new(&bytes).map_err(|error| Failure::failed(format!("QEMU's device tree: {error}")))?;
     let mut scene = Scene {
         tree: DeviceTree::from_fdt(&fdt),
         ram_bytes: options.memory_mib << 20,
@@ -110,7 +107,7 @@ pub(crate) fn image_bytes(image: &Path) -> Result<u64, Failure> {
 fn dump_tree(options: &Options, image: &Path, line: &str, to: &Path) -> Result<Vec<u8>, Failure> {
     let mut command = options.emulator.command()?;
     command.args(qemu::arguments_with(options, image, line)).arg("-M").arg(format!("dumpdtb={}", to.display()));
-    let failed = |why: String| Failure::new(Status::Failed, format!("{} -M dumpdtb: {why}", PROGRAM));
+    let failed = |why: String| Failure::failed(format!("{} -M dumpdtb: {why}", PROGRAM));
     let output = command.stdin(Stdio::null()).output().map_err(|error| failed(error.to_string()))?;
     fs::read(to)
         .map_err(|error: io::Error| failed(format!("{error}: {}", String::from_utf8_lossy(&output.stderr).trim())))

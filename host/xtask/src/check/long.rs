@@ -206,7 +206,7 @@ fn digest(long: &Long) -> Result<String, Failure> {
 
 /// What a program prints, without white space around it.
 fn read(program: &str, arguments: &[&str], input: &str) -> Result<String, Failure> {
-    let failed = |what: String| Failure::new(Status::HostLacks, format!("{program} {}: {what}", arguments.join(" ")));
+    let failed = |what: String| Failure::host_lacks(format!("{program} {}: {what}", arguments.join(" ")));
     let mut command = Command::new(program);
     command.args(arguments).current_dir(cargo::workspace()).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;

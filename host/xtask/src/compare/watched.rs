@@ -26,7 +26,7 @@ use crate::{
     },
     cargo,
     fetch::linux::Linux,
-    outcome::{Failure, Status},
+    outcome::Failure,
 };
 
 /// What every boot is given: as many CPUs as make a mix.
@@ -114,8 +114,7 @@ impl Guest<'_> {
                 }
                 line.clear();
             }
-        });
-        let ended = ended.map_err(|error| Failure::new(Status::Failed, error.to_string()))?;
+        })?;
         Ok(format!("{}{}", String::from_utf8_lossy(&ended.output), ended.complaints))
     }
 
@@ -134,7 +133,7 @@ impl Guest<'_> {
             None => {
                 let last = said.lines().last().unwrap_or_default();
                 let line = format!("above {} the kernel did not get ready; its last line: {last}", self.machine);
-                Err(Failure::new(Status::Failed, line))
+                Err(Failure::failed(line))
             }
         }
     }
@@ -156,18 +155,19 @@ impl Guest<'_> {
         }
         let appended = self.linux.map(|_| WORDS_OF_LINUX).into_iter().chain(self.words.iter().copied());
         words.extend(appended.flat_map(|word| ["--append".into(), word.into()]));
-        words.push("--".into());
+        let (memory, ram, gdb, qmp) = (self.memory, at("ram"), at("gdb"), at("qmp"));
         let of_qemu = [
-            "-object".to_string(),
-            format!("memory-backend-file,id=ram,size={},share=on,mem-path={}", self.memory, at("ram")),
-            "-machine".to_string(),
-            "memory-backend=ram".to_string(),
-            "-chardev".to_string(),
-            format!("socket,id=gdb,server=on,wait=off,path={}", at("gdb")),
-            "-gdb".to_string(),
-            "chardev:gdb".to_string(),
-            "-qmp".to_string(),
-            format!("unix:{},server=on,wait=off", at("qmp")),
+            "--",
+            "-object",
+            &format!("memory-backend-file,id=ram,size={memory},share=on,mem-path={ram}"),
+            "-machine",
+            "memory-backend=ram",
+            "-chardev",
+            &format!("socket,id=gdb,server=on,wait=off,path={gdb}"),
+            "-gdb",
+            "chardev:gdb",
+            "-qmp",
+            &format!("unix:{qmp},server=on,wait=off"),
         ];
         words.extend(of_qemu.map(OsString::from));
         options::parse(&words)
@@ -180,7 +180,7 @@ impl Guest<'_> {
 
     /// What `vellum` counts in the guest's upper half.
     pub(crate) fn count(&self) -> Result<Count, Failure> {
-        let failed = |why: String| Failure::new(Status::Failed, format!("vellum dump: {why}"));
+        let failed = |why: String| Failure::failed(format!("vellum dump: {why}"));
         let mut command = Command::new(self.place.reader);
         command.args(["dump", &self.source(), "--json", "--ram"]);
         command.arg(format!("{}@0x40000000", self.path("ram").display()));

@@ -12,7 +12,7 @@ use fs_err as fs;
 
 use crate::{
     command::{output, runs},
-    outcome::{Failure, Status},
+    outcome::Failure,
 };
 
 /// Where Debian's packages are, unless the variable names another mirror.
@@ -38,7 +38,7 @@ impl Apt {
             ["apt-get", "apt-cache", "dpkg-deb"].iter().find(|program| !runs(program, &["--version"]))
         {
             let line = format!("there is no {program} here: only a Debian or its kin can fetch Debian's packages");
-            return Err(Failure::new(Status::HostLacks, line));
+            return Err(Failure::host_lacks(line));
         }
         let root = root.join(format!("{}-{architecture}", suite.unwrap_or("host")));
         for folder in ["state/lists/partial", "cache/archives/partial", "archives"] {
@@ -64,7 +64,7 @@ impl Apt {
         let found = self.ask(&["depends", meta])?.as_deref().and_then(|text| named_among(text, prefix));
         found.ok_or_else(|| {
             let place = self.suite.as_deref().unwrap_or("the host's package sources");
-            Failure::new(Status::HostLacks, format!("{place} has no {meta}: only Debian does"))
+            Failure::host_lacks(format!("{place} has no {meta}: only Debian does"))
         })
     }
 
@@ -112,7 +112,7 @@ impl Apt {
             Ok(status) if status.success() => Ok(()),
             _ => {
                 let line = format!("apt-get {} failed (its reason stands above)", arguments.join(" "));
-                Err(Failure::new(Status::HostLacks, line))
+                Err(Failure::host_lacks(line))
             }
         }
     }
@@ -120,7 +120,7 @@ impl Apt {
     /// What `apt-cache` answers; nothing if it knows no such package.
     fn ask(&self, arguments: &[&str]) -> Result<Option<String>, Failure> {
         let output = self.command("apt-cache").args(arguments).stderr(Stdio::null()).output();
-        let output = output.map_err(|error| Failure::new(Status::HostLacks, format!("apt-cache: {error}")))?;
+        let output = output.map_err(|error| Failure::host_lacks(format!("apt-cache: {error}")))?;
         Ok(output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned()))
     }
 

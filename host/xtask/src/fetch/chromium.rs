@@ -12,7 +12,7 @@ use std::{
 use fs_err as fs;
 
 use super::{apt::Apt, qemu::architecture};
-use crate::outcome::{Failure, Status};
+use crate::outcome::Failure;
 
 const PACKAGE: &str = "chromium-headless-shell";
 
@@ -24,18 +24,12 @@ pub(crate) fn path() -> PathBuf {
 /// Fetches it, whatever is there.
 pub(super) fn fetch() -> Result<(), Failure> {
     let Some(architecture) = architecture() else {
-        return Err(Failure::new(
-            Status::HostLacks,
-            format!("Debian's {PACKAGE} is not looked for on {}", consts::ARCH),
-        ));
+        return Err(Failure::host_lacks(format!("Debian's {PACKAGE} is not looked for on {}", consts::ARCH)));
     };
     let apt = Apt::new(&super::folder().join("apt"), architecture, None)?;
     apt.update()?;
     if apt.version(PACKAGE)?.is_none() {
-        return Err(Failure::new(
-            Status::HostLacks,
-            format!("the host's package sources have no {PACKAGE}: only Debian does"),
-        ));
+        return Err(Failure::host_lacks(format!("the host's package sources have no {PACKAGE}: only Debian does")));
     }
     let (script, root) = (path(), path().with_file_name("root"));
     let _ = fs::remove_file(&script);

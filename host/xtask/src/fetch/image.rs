@@ -10,7 +10,7 @@ use std::{path::Path, process::Command};
 
 use fs_err::{self as fs, File};
 
-use crate::outcome::{Failure, Status};
+use crate::outcome::Failure;
 
 /// An Image says so at byte 56.
 const MAGIC: (usize, &[u8]) = (56, b"ARM\x64");
@@ -26,7 +26,7 @@ enum Kernel<'a> {
 /// Makes the file an Image if it is none.
 pub(super) fn unpack(path: &Path) -> Result<(), Failure> {
     let bytes = fs::read(path)?;
-    match recognise(&bytes).map_err(|line| Failure::new(Status::Failed, format!("{}: {line}", path.display())))? {
+    match recognise(&bytes).map_err(|line| Failure::failed(format!("{}: {line}", path.display())))? {
         Kernel::Image => Ok(()),
         Kernel::Packed(program, packed) => decompress(program, packed, path),
     }
@@ -66,8 +66,8 @@ pub(super) fn decompress(program: &str, packed: &[u8], path: &Path) -> Result<()
     let _ = fs::remove_file(&from);
     match status {
         Ok(status) if status.success() => Ok(fs::rename(&to, path)?),
-        Ok(_) => Err(Failure::new(Status::Failed, format!("{program} cannot unpack {}", path.display()))),
-        Err(_) => Err(Failure::new(Status::HostLacks, format!("the kernel is compressed: {program} is needed"))),
+        Ok(_) => Err(Failure::failed(format!("{program} cannot unpack {}", path.display()))),
+        Err(_) => Err(Failure::host_lacks(format!("the kernel is compressed: {program} is needed"))),
     }
 }
 

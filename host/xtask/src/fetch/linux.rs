@@ -5,10 +5,7 @@ use std::path::{Path, PathBuf};
 use fs_err as fs;
 
 use super::{apt::Apt, cpio::Archive, image};
-use crate::{
-    cargo,
-    outcome::{Failure, Status},
-};
+use crate::{cargo, outcome::Failure};
 
 /// The suite with today's Linux.
 pub(crate) const TODAY: &str = "trixie-backports";
@@ -77,7 +74,7 @@ impl Kind {
     pub(crate) fn need(&self) -> Result<Linux, Failure> {
         let suite = self.suite.as_ref().map_or(String::new(), |suite| format!(" linux --suite {suite}"));
         let line = || format!("there is no such arm64 Linux here: cargo xtask fetch{suite}");
-        self.find().ok_or_else(|| Failure::new(Status::HostLacks, line()))
+        self.find().ok_or_else(|| Failure::host_lacks(line()))
     }
 
     /// Fetches it, whatever is there.
@@ -106,7 +103,7 @@ impl Kind {
         // What is left is ten times as large.
         let _ = fs::remove_dir_all(&unpacked);
         fs::write(&package, format!("{kernel}\n"))?;
-        self.find().ok_or_else(|| Failure::new(Status::Failed, "what was fetched is not complete"))
+        self.find().ok_or_else(|| Failure::failed("what was fetched is not complete"))
     }
 }
 
@@ -122,7 +119,7 @@ fn take(folder: &Path, prefix: &str, to: &Path) -> Result<(), Failure> {
     let entries = fs::read_dir(folder)?;
     let starts = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with(prefix);
     let Some(entry) = entries.flatten().find(starts) else {
-        return Err(Failure::new(Status::Failed, format!("{}: no {prefix}… in the package", folder.display())));
+        return Err(Failure::failed(format!("{}: no {prefix}… in the package", folder.display())));
     };
     fs::copy(entry.path(), to)?;
     Ok(())
@@ -145,7 +142,7 @@ fn take_module(unpacked: &Path, module: &str, to: &Path) -> Result<(), Failure> 
             }
         }
     }
-    Err(Failure::new(Status::Failed, format!("{}: no {module}.ko in the packages", unpacked.display())))
+    Err(Failure::failed(format!("{}: no {module}.ko in the packages", unpacked.display())))
 }
 
 impl Linux {

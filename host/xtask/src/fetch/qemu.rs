@@ -18,7 +18,7 @@ use clap::ValueEnum;
 use fs_err as fs;
 
 use super::apt::Apt;
-use crate::outcome::{Failure, Status};
+use crate::outcome::Failure;
 
 /// The emulator's program.
 pub(crate) const PROGRAM: &str = "qemu-system-aarch64";
@@ -68,10 +68,10 @@ impl Version {
 
     /// Fetches it, whatever is there; returns its version in full.
     pub(super) fn fetch(self) -> Result<String, Failure> {
-        let failed = |line: String| Err(Failure::new(Status::Failed, line));
+        let failed = |line: String| Err(Failure::failed(line));
         let Some(architecture) = architecture() else {
             let line = format!("Debian's QEMU is not looked for on {}", consts::ARCH);
-            return Err(Failure::new(Status::HostLacks, line));
+            return Err(Failure::host_lacks(line));
         };
         let apt = Apt::new(&super::folder().join("apt"), architecture, Some(self.suite()))?;
         apt.update()?;

@@ -16,11 +16,7 @@ use std::{
 use fs_err as fs;
 
 use super::{apt::Apt, linux::TODAY, qemu::architecture};
-use crate::{
-    cargo,
-    command::output,
-    outcome::{Failure, Status},
-};
+use crate::{cargo, command::output, outcome::Failure};
 
 /// The tests that are built.
 pub(crate) const NAMES: [&str; 9] = [
@@ -67,14 +63,14 @@ pub(crate) fn find() -> Option<String> {
 /// The same, or the one line that says how to have it.
 pub(crate) fn need() -> Result<String, Failure> {
     let line = "there are no selftests of Linux's here: cargo xtask fetch selftests";
-    find().ok_or_else(|| Failure::new(Status::HostLacks, line))
+    find().ok_or_else(|| Failure::host_lacks(line))
 }
 
 /// Fetches all of it, whatever is there.
 pub(super) fn fetch() -> Result<(), Failure> {
     let Some(architecture) = architecture().filter(|name| *name == "amd64") else {
         let line = format!("no compiler for arm64 is looked for on {}: on x86-64 alone", consts::ARCH);
-        return Err(Failure::new(Status::HostLacks, line));
+        return Err(Failure::host_lacks(line));
     };
     let (package, root) = (folder().join("package"), super::folder().join("apt"));
     // The package's name comes last: without it, nothing counts as fetched.

@@ -30,7 +30,7 @@ pub(crate) fn prepare(emulator: &Emulator, say: Say<'_>) -> Result<Programs, Fai
         lines.push('\n');
     });
     built.map_err(|failure| match failure.status {
-        Status::Failed => Failure::new(Status::Failed, lines + &failure.line),
+        Status::Failed => Failure::failed(lines + &failure.line),
         _ => failure,
     })
 }

@@ -150,7 +150,7 @@ fn survival(ended: &Ended) -> Vec<String> {
 fn run(options: &Options, programs: &Programs) -> Result<Ended, Failure> {
     let (mut command, _files) = boot::command(options, programs)?;
     let ended = guest::run(&mut command, options.timeout, &mut |_| {});
-    ended.map_err(|error| Failure::new(Status::Failed, error.to_string()))
+    Ok(ended?)
 }
 
 /// All that is not as a row expects.

@@ -206,8 +206,8 @@ mod tests {
 
     #[test]
     fn a_host_that_lacks_something_skips() {
-        let lacking = Outcome::stopped("a", Failure::new(Status::HostLacks, "install it"));
+        let lacking = Outcome::stopped("a", Failure::host_lacks("install it"));
         assert_eq!((lacking.failed, lacking.skipped), (0, vec![("a".to_string(), "install it".to_string())]));
-        assert_eq!(Outcome::stopped("a", Failure::new(Status::Failed, "broken")).failed, 1);
+        assert_eq!(Outcome::stopped("a", Failure::failed("broken")).failed, 1);
     }
 }

@@ -1,6 +1,6 @@
 //! Which skips are allowed where nobody watches.
 
-use crate::outcome::{Failure, Status};
+use crate::outcome::Failure;
 
 /// The committed list, from the workspace's root.
 pub(crate) const LIST: &str = "host/xtask/skips.txt";
@@ -36,7 +36,7 @@ pub(crate) fn parse(text: &str) -> Result<Skips, Failure> {
         }
         match line.split_once(": ") {
             Some((name, reason)) if !reason.trim().is_empty() => names.push(name.to_string()),
-            _ => return Err(Failure::new(Status::Failed, format!("{LIST}:{number}: expected NAME: REASON"))),
+            _ => return Err(Failure::failed(format!("{LIST}:{number}: expected NAME: REASON"))),
         }
     }
     Ok(Skips::Listed(names))

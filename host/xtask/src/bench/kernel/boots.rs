@@ -13,7 +13,7 @@ use crate::{
     boot::{self, Programs, guest, options},
     cargo,
     fetch::{cpio::Archive, linux::Linux},
-    outcome::{Failure, Status},
+    outcome::Failure,
     terminal::quoted,
 };
 
@@ -79,12 +79,11 @@ pub(super) fn costs(
         command.get_args().map(|word| quoted(OsStr::new(&word.to_string_lossy().replace(&*folder, ".")))).collect();
     let line = line.join(" ").replace(&*initrd.0.to_string_lossy(), "costs.cpio");
     let _ = writeln!(commands, "qemu-system-aarch64 {line}");
-    let ended = guest::run(&mut command, None, &mut |_| {});
-    let ended = ended.map_err(|error| Failure::new(Status::Failed, error.to_string()))?;
+    let ended = guest::run(&mut command, None, &mut |_| {})?;
     let text = String::from_utf8_lossy(&ended.output);
     read(&text, setting.rows).ok_or_else(|| {
         let last = text.lines().last().unwrap_or_default();
-        Failure::new(Status::Failed, format!("the program did not tell all: {last}"))
+        Failure::failed(format!("the program did not tell all: {last}"))
     })
 }
 

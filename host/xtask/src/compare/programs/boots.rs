@@ -14,7 +14,7 @@ use crate::{
         options, transcript,
     },
     fetch::{cpio::Archive, linux::Linux},
-    outcome::{Failure, Status},
+    outcome::Failure,
 };
 
 /// Which kernel is booted.
@@ -74,7 +74,7 @@ impl Machine<'_> {
             if read.is_empty() {
                 let last = String::from_utf8_lossy(&ended.output).lines().last().unwrap_or_default().to_owned();
                 let line = format!("{kernel:?} ran no program; its last line: {last} {}", ended.complaints.trim());
-                return Err(Failure::new(Status::Failed, line));
+                return Err(Failure::failed(line));
             }
             failed.extend(failed_checks(&ended.output));
             if let Some((name, Told { end: End::Never(last), .. })) = read.last() {
@@ -121,7 +121,7 @@ impl Machine<'_> {
             }
         });
         let _ = fs_err::remove_file(&initrd);
-        ended.map_err(|error| Failure::new(Status::Failed, error.to_string()))
+        ended.map_err(|error| Failure::failed(error.to_string()))
     }
 
     /// The first file system of both kernels: busybox, the script, the programs and their names.

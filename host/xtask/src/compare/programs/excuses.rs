@@ -3,10 +3,7 @@
 use fs_err as fs;
 
 use super::differences::Difference;
-use crate::{
-    cargo,
-    outcome::{Failure, Status},
-};
+use crate::{cargo, outcome::Failure};
 
 /// The committed list, from the workspace's root: program, side, line, reason.
 const LIST: &str = "programs/excuses.tsv";
@@ -52,7 +49,7 @@ fn parse(text: &str) -> Result<Excuses, Failure> {
         Some(Excuse { program: program.into(), is_ours, line: line.into() })
     })?;
     if rows.len() > MOST {
-        return Err(Failure::new(Status::Failed, format!("{LIST}: {} rows, expected {MOST} at most", rows.len())));
+        return Err(Failure::failed(format!("{LIST}: {} rows, expected {MOST} at most", rows.len())));
     }
     Ok(Excuses(rows))
 }
@@ -71,7 +68,7 @@ pub(crate) fn rows<T>(
             _ => None,
         };
         let line = || format!("{list}:{number}: expected {expected}, with tabs between");
-        row.ok_or_else(|| Failure::new(Status::Failed, line()))
+        row.ok_or_else(|| Failure::failed(line()))
     };
     lines.map(row).collect()
 }

@@ -4,10 +4,7 @@ use std::path::{Path, PathBuf};
 
 use fs_err as fs;
 
-use crate::{
-    cargo, dist,
-    outcome::{Failure, Status},
-};
+use crate::{cargo, dist, outcome::Failure};
 
 /// A program of the folder.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -50,8 +47,7 @@ pub(crate) fn read(
 
 /// The files of a folder, none of those in folders below.
 fn files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let entries = fs::read_dir(folder)
-        .map_err(|error| Failure::new(Status::BadInput, format!("{}: {error}", folder.display())))?;
+    let entries = fs::read_dir(folder).map_err(|error| Failure::bad_input(format!("{}: {error}", folder.display())))?;
     Ok(entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file()).collect())
 }
 
@@ -91,6 +87,7 @@ fn refused(name: &str, content: &[u8]) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outcome::Status;
 
     #[test]
     fn what_is_a_program() {
