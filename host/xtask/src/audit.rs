@@ -5,7 +5,11 @@
 //! busybox, programs, modules ──cpio──┴─▶ vellum audit ──▶ the guest's lines, findings, a verdict
 //! ```
 
-use std::{ffi::OsString, path::PathBuf, time::Duration};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use clap::{Parser, ValueEnum, value_parser};
 use fs_err as fs;
@@ -119,9 +123,7 @@ pub(crate) fn parse(words: &str) -> Result<Options, Failure> {
 
 /// Audits the guest to its end.
 pub(crate) fn run(options: &Options, sink: &mut dyn FnMut(&Chunk)) -> Result<Ended, Failure> {
-    let has_16k_pages = options.page_size == "16k";
-    let kind = if has_16k_pages || options.linux == "today" { Kind::today(has_16k_pages) } else { Kind::HOST };
-    let linux = kind.need()?;
+    let linux = Kind::of(&options.page_size, &options.linux).need()?;
     if linux.modules.is_empty() && options.rounds > 0 {
         return Err(Failure::host_lacks("this Linux has no modules here: cargo xtask fetch linux, as it was fetched"));
     }
@@ -132,7 +134,9 @@ pub(crate) fn run(options: &Options, sink: &mut dyn FnMut(&Chunk)) -> Result<End
     let append = format!("quiet secretmem.enable=y rounds={} load={}", options.rounds, options.load);
     let command = boot(&linux, &initrd, &append, options)?;
     let mut words: Vec<OsString> = vec!["--symbols".into(), symbols.into(), "--cpu".into(), "ordered=1".into()];
-    for (option, ending) in [("--frames", if has_16k_pages { "-16k" } else { "" }), ("--excuses", "-excuses")] {
+    for (option, ending) in
+        [("--frames", if options.page_size == "16k" { "-16k" } else { "" }), ("--excuses", "-excuses")]
+    {
         words.extend([option.into(), known(&linux, ending)?.into()]);
     }
     words.extend(options.words.iter().cloned());
@@ -194,21 +198,19 @@ fn symbols(linux: &Linux) -> Result<PathBuf, Failure> {
 
 type Booted = (std::process::Command, boot::Files);
 
-fn boot(linux: &Linux, initrd: &PathBuf, append: &str, on: &Options) -> Result<Booted, Failure> {
-    let cpus = on.cpus.to_string();
-    let mut words: Vec<OsString> =
-        ["--timeout", "86400", "--memory", &on.memory, "--cpus", &cpus].map(OsString::from).to_vec();
-    words.extend(["--kernel".into(), linux.kernel.clone().into()]);
-    words.extend(["--initrd".into(), initrd.into(), "--append".into()]);
-    words.push(format!("console=ttyAMA0 nokaslr {append}").into());
-    let programs = match &on.machine {
-        Some(machine) => {
-            words.extend(["--monitor".into(), "--machine".into(), machine.into()]);
-            Programs::build(&[Program::Monitor], &mut |line| eprintln!("{line}"))?
-        }
-        None => Programs::default(),
+fn boot(linux: &Linux, initrd: &Path, append: &str, on: &Options) -> Result<Booted, Failure> {
+    let options = options::Options {
+        kernel: Some(linux.kernel.clone()),
+        initrd: Some(initrd.to_owned()),
+        append: vec![format!("console=ttyAMA0 nokaslr {append}")],
+        monitor: on.machine.is_some(),
+        description: on.machine.clone(),
+        emulator: EMULATOR,
+        ..options::of(&format!("--timeout 86400 --memory {} --cpus {}", on.memory, on.cpus))?
     };
-    boot::command(&options::Options { emulator: EMULATOR, ..options::parse(&words)? }, &programs)
+    let monitor = on.machine.as_ref().map(|_| Program::Monitor);
+    let programs = Programs::build(monitor.as_slice(), &mut |line| eprintln!("{line}"))?;
+    boot::command(&options, &programs)
 }
 
 #[cfg(test)]

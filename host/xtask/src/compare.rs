@@ -8,7 +8,10 @@ pub(crate) mod watched;
 
 use clap::Subcommand;
 
-use crate::outcome::{Failure, Status};
+use crate::{
+    outcome::{Failure, Status},
+    terminal,
+};
 
 /// Another kernel and ours, beside each other
 ///
@@ -21,11 +24,32 @@ pub(crate) enum Command {
     Linux(linux::Options),
 }
 
+/// The result of a comparison of programs.
+#[derive(Default)]
+pub(crate) struct Compared {
+    /// Runs that are as on Linux, or differ as is known.
+    pub(crate) same: usize,
+    /// Other runs, and checks of our kernel that failed behind them.
+    pub(crate) differing: usize,
+    pub(crate) text: String,
+    /// The package of the other kernel, or of the tests.
+    pub(crate) package: String,
+}
+
+impl Compared {
+    fn count(&mut self, is_same: bool) {
+        *(if is_same { &mut self.same } else { &mut self.differing }) += 1;
+    }
+}
+
 /// Entry of `cargo xtask compare`.
 pub(crate) fn main(command: Command) -> Result<Status, Failure> {
-    match command {
-        Command::Programs(options) => programs::main(&options),
-        Command::Selftests(options) => selftests::main(&options),
-        Command::Linux(options) => linux::main(&options),
-    }
+    let say = &mut |line: &str| eprintln!("{line}");
+    let compared = match command {
+        Command::Programs(options) => programs::compare(&options, say)?,
+        Command::Selftests(options) => selftests::compare(&options, say)?,
+        Command::Linux(options) => return linux::main(&options),
+    };
+    terminal::print(&compared.text);
+    Ok(if compared.differing == 0 { Status::Passed } else { Status::Failed })
 }

@@ -194,7 +194,22 @@ impl Default for Options {
     }
 }
 
-/// Reads the arguments that follow `run`. What follows `--` is QEMU's and is not looked at.
+/// Reads what follows `cargo xtask run`, as a shell takes it apart: single quotes keep blanks. What follows `--` is QEMU's and
+/// is not looked at.
+pub(crate) fn of(text: &str) -> Result<Options, Failure> {
+    let (mut words, mut is_quoted) = (vec![String::new()], false);
+    for symbol in text.trim_end().chars() {
+        match symbol {
+            '\'' => is_quoted = !is_quoted,
+            ' ' if !is_quoted => words.push(String::new()),
+            symbol => words.last_mut().expect("there is a first").push(symbol),
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    parse(&words.into_iter().map(OsString::from).collect::<Vec<_>>())
+}
+
+/// Reads the arguments that follow `run`.
 pub(crate) fn parse(arguments: &[OsString]) -> Result<Options, Failure> {
     help::read::<Options>("run", arguments)?.settled()
 }

@@ -15,6 +15,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, value_parser};
 
+use super::Compared;
 use crate::{
     bare::Program,
     boot::{
@@ -23,8 +24,7 @@ use crate::{
     },
     fetch::linux::Kind,
     help,
-    outcome::{Failure, Status},
-    terminal,
+    outcome::Failure,
 };
 use boots::{Kernel, Machine, Ran};
 use excuses::Excuses;
@@ -71,33 +71,14 @@ pub(super) const WORDS: &str = "vellum.folio=linux";
 /// Memory of the machine.
 const MEMORY: &str = "1G";
 
-/// Entry of `cargo xtask compare programs`.
-pub(super) fn main(options: &Options) -> Result<Status, Failure> {
-    let compared = compare(options, &mut |line| eprintln!("{line}"))?;
-    terminal::print(&compared.text);
-    Ok(if compared.differing == 0 { Status::Passed } else { Status::Failed })
-}
-
-/// What a comparison comes to.
-pub(crate) struct Compared {
-    /// Programs that said the same on both kernels, or were excused.
-    pub(crate) same: usize,
-    /// Programs that did not, and checks of our kernel that failed behind them.
-    pub(crate) differing: usize,
-    pub(crate) text: String,
-    /// The package of the other kernel.
-    pub(crate) linux: String,
-}
-
 /// Compares the project's own programs.
 pub(crate) fn compare_own(emulator: &Emulator, say: &mut dyn FnMut(&str)) -> Result<Compared, Failure> {
     compare(&Options { emulator: emulator.clone(), ..help::read("compare programs", &[])? }, say)
 }
 
-fn compare(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Compared, Failure> {
-    let has_16k_pages = options.page_size == "16k";
-    let kind = if has_16k_pages || options.linux == "today" { Kind::today(has_16k_pages) } else { Kind::HOST };
-    let linux = kind.need()?;
+/// Compares as a person asked.
+pub(super) fn compare(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Compared, Failure> {
+    let linux = Kind::of(&options.page_size, &options.linux).need()?;
     options.emulator.ensure()?;
     let excuses = Excuses::read()?;
     let programs = folder::read(options.folder.as_deref(), options.only.as_deref(), say)?;
@@ -107,8 +88,7 @@ fn compare(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Compared, Fai
     let machine = Machine { linux: &linux, built: &built, emulator, page_size, cpus, timeout, words, memory: MEMORY };
     let theirs = machine.run_all(Kernel::Linux, &programs, say)?.told;
     let Ran { told: ours, failed } = machine.run_all(Kernel::Ours, &programs, say)?;
-    let mut compared = Compared { same: 0, differing: 0, text: String::new(), linux: linux.name.clone() };
-    compared.differing += failed.len();
+    let mut compared = Compared { differing: failed.len(), package: linux.name.clone(), ..Compared::default() };
     failed.iter().for_each(|line| compared.text.push_str(&format!("our kernel: {line}\n")));
     let mut excused = 0;
     for (program, (theirs, ours)) in programs.iter().zip(theirs.iter().zip(&ours)) {
@@ -119,10 +99,8 @@ fn compare(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Compared, Fai
         let all = differences::of(theirs, ours);
         let left = excuses.without_excused(&program.name, &all);
         excused += all.len() - left.len();
-        if left.is_empty() {
-            compared.same += 1;
-        } else {
-            compared.differing += 1;
+        compared.count(left.is_empty());
+        if !left.is_empty() {
             compared.text.push_str(&describe(&program.name, &left));
         }
     }

@@ -13,10 +13,13 @@ use std::collections::BTreeMap;
 
 use clap::{Parser, value_parser};
 
-use super::programs::{
-    WORDS,
-    boots::{Kernel, Machine},
-    folder::{self, Named},
+use super::{
+    Compared,
+    programs::{
+        WORDS,
+        boots::{Kernel, Machine},
+        folder::{self, Named},
+    },
 };
 use crate::{
     bare::Program,
@@ -26,8 +29,7 @@ use crate::{
     },
     fetch::{linux::Kind, selftests},
     help,
-    outcome::{Failure, Status},
-    terminal,
+    outcome::Failure,
 };
 use differences::Known;
 use results::Part;
@@ -66,29 +68,13 @@ const LEVELS: [&str; 3] = ["0", "2", "3"];
 /// What every test told of its parts, by the test's name.
 type Told = BTreeMap<String, Vec<Part>>;
 
-/// Entry of `cargo xtask compare selftests`.
-pub(super) fn main(options: &Options) -> Result<Status, Failure> {
-    let compared = compare(options, &mut |line| eprintln!("{line}"))?;
-    terminal::print(&compared.text);
-    Ok(if compared.differing == 0 { Status::Passed } else { Status::Failed })
-}
-
-/// What a comparison comes to.
-pub(crate) struct Compared {
-    /// Tests at one page size and level that came to the same as on Linux, or differ as is known.
-    pub(crate) same: usize,
-    pub(crate) differing: usize,
-    pub(crate) text: String,
-    /// The package of the tests.
-    pub(crate) source: String,
-}
-
 /// Compares all.
 pub(crate) fn compare_all(emulator: &Emulator, say: &mut dyn FnMut(&str)) -> Result<Compared, Failure> {
     compare(&Options { emulator: emulator.clone(), ..help::read("compare selftests", &[])? }, say)
 }
 
-fn compare(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Compared, Failure> {
+/// Compares as a person asked.
+pub(super) fn compare(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Compared, Failure> {
     let sizes = || SIZES.into_iter().filter(|size| options.page_size.as_ref().is_none_or(|only| only == size));
     let levels = || LEVELS.into_iter().filter(|level| options.level.as_ref().is_none_or(|only| only == level));
     selftests::need()?;
@@ -139,8 +125,7 @@ fn report(
     ours: &BTreeMap<(&str, &str), Told>,
     known: &Known,
 ) -> Compared {
-    let mut compared =
-        Compared { same: 0, differing: 0, text: String::new(), source: selftests::find().unwrap_or_default() };
+    let mut compared = Compared { package: selftests::find().unwrap_or_default(), ..Compared::default() };
     let levels: Vec<&str> = LEVELS.into_iter().filter(|level| ours.keys().any(|(_, one)| one == level)).collect();
     let heads: String = levels.iter().map(|level| format!(" level {level} |")).collect();
     let lines = "---|".repeat(levels.len());
@@ -158,11 +143,7 @@ fn report(
                 let all = differences::of(linux, parts, size == of_linux(size));
                 let left: Vec<_> = all.iter().filter(|one| !known.has(name, one)).collect();
                 count_known += all.len() - left.len();
-                if left.is_empty() {
-                    compared.same += 1
-                } else {
-                    compared.differing += 1
-                }
+                compared.count(left.is_empty());
                 for one in left {
                     differing.entry(format!("{name}: {one}")).or_default().push(format!("{size} at {level}"));
                 }
@@ -179,7 +160,7 @@ fn report(
     compared.text.push_str(&format!(
         "{} runs of {}: {} as on Linux, {} not; {count_known} parts differ as is known\n",
         compared.same + compared.differing,
-        compared.source,
+        compared.package,
         compared.same,
         compared.differing
     ));

@@ -98,7 +98,7 @@ pub(crate) enum Then {
 impl Guest<'_> {
     /// Boots the kernel, shows each whole line to `heard` while the guest runs, and gives all that the guest said.
     pub(crate) fn watch(&self, heard: &mut dyn FnMut(&str) -> Then) -> Result<String, Failure> {
-        let options = options::Options { emulator: self.place.emulator.clone(), ..self.options()? };
+        let options = self.options()?;
         let (mut command, _files) = boot::command(&options, self.place.programs)?;
         let (mut line, mut is_over) = (Vec::<u8>::new(), false);
         let ended = guest::run(&mut command, options.timeout, &mut |chunk| {
@@ -145,32 +145,29 @@ impl Guest<'_> {
     fn options(&self) -> Result<options::Options, Failure> {
         let at = |name: &str| self.path(name).display().to_string();
         let description = cargo::workspace().join("bare/monitor/machines").join(format!("{}.toml", self.machine));
-        let mut words: Vec<OsString> = PLAIN.split(' ').map(OsString::from).collect();
-        words.extend(["--memory".into(), self.memory.into(), "--machine".into(), description.into()]);
-        words.extend(self.initrd.into_iter().flat_map(|initrd| ["--initrd".into(), initrd.into()]));
-        match self.linux {
-            Some(linux) => words.extend(["--kernel".into(), linux.kernel.clone().into()]),
-            None if self.initrd.is_some() => words.extend(["--init".into(), "/init".into()]),
-            None => {}
-        }
         let appended = self.linux.map(|_| WORDS_OF_LINUX).into_iter().chain(self.words.iter().copied());
-        words.extend(appended.flat_map(|word| ["--append".into(), word.into()]));
-        let (memory, ram, gdb, qmp) = (self.memory, at("ram"), at("gdb"), at("qmp"));
         let of_qemu = [
-            "--",
             "-object",
-            &format!("memory-backend-file,id=ram,size={memory},share=on,mem-path={ram}"),
+            &format!("memory-backend-file,id=ram,size={},share=on,mem-path={}", self.memory, at("ram")),
             "-machine",
             "memory-backend=ram",
             "-chardev",
-            &format!("socket,id=gdb,server=on,wait=off,path={gdb}"),
+            &format!("socket,id=gdb,server=on,wait=off,path={}", at("gdb")),
             "-gdb",
             "chardev:gdb",
             "-qmp",
-            &format!("unix:{qmp},server=on,wait=off"),
+            &format!("unix:{},server=on,wait=off", at("qmp")),
         ];
-        words.extend(of_qemu.map(OsString::from));
-        options::parse(&words)
+        Ok(options::Options {
+            description: Some(description),
+            kernel: self.linux.map(|linux| linux.kernel.clone()),
+            initrd: self.initrd.map(Path::to_owned),
+            init: (self.linux.is_none() && self.initrd.is_some()).then(|| "/init".to_owned()),
+            append: appended.map(str::to_owned).collect(),
+            emulator: self.place.emulator.clone(),
+            qemu: of_qemu.map(OsString::from).to_vec(),
+            ..options::of(&format!("{PLAIN} --memory {}", self.memory))?
+        })
     }
 
     /// Where `vellum` finds the guest.

@@ -46,6 +46,12 @@ impl Kind {
         Kind { suite: Some(TODAY.to_owned()), has_16k_pages }
     }
 
+    /// The newest, or the host's own, which has 4K pages.
+    pub(crate) fn of(page_size: &str, which: &str) -> Kind {
+        let has_16k_pages = page_size == "16k";
+        if has_16k_pages || which == "today" { Kind::today(has_16k_pages) } else { Kind::HOST }
+    }
+
     fn flavour(&self) -> &'static str {
         if self.has_16k_pages { "-16k" } else { "" }
     }

@@ -1,9 +1,5 @@
 //! One boot test: boots the kernel, and holds what it said against what was expected.
-use super::{
-    Outcome, Say,
-    boots::{self, Boot},
-    expect, table,
-};
+use super::{Outcome, Say, boots::Boot, expect, table};
 use crate::{
     bare::Program,
     boot::{
@@ -42,8 +38,7 @@ pub(crate) fn run(test: &Boot, emulator: &Emulator, programs: &Result<Programs, 
         Err(why) if why.status == Status::HostLacks => return Outcome::skipped(&test.name, why.line.clone()),
         Err(_) => return Outcome::failed("there is no kernel to boot"),
     };
-    let words = boots::words(&test.options);
-    let outcome = match options::parse(&words) {
+    let outcome = match options::of(&test.options) {
         Ok(mut options) => {
             if options.emulator == Emulator::Host {
                 options.emulator = emulator.clone();

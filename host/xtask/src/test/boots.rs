@@ -3,8 +3,6 @@
 mod matrix;
 mod rows;
 
-use std::ffi::OsString;
-
 use serde::Deserialize;
 
 use super::table::Place;
@@ -113,19 +111,6 @@ pub(crate) fn all(is_whole_matrix: bool) -> Vec<Boot> {
     boots
 }
 
-/// The words of options, as a shell takes them apart: single quotes keep blanks.
-pub(crate) fn words(options: &str) -> Vec<OsString> {
-    let (mut words, mut is_quoted) = (vec![String::new()], false);
-    for symbol in options.chars() {
-        match symbol {
-            '\'' => is_quoted = !is_quoted,
-            ' ' if !is_quoted => words.push(String::new()),
-            symbol => words.last_mut().expect("there is a first").push(symbol),
-        }
-    }
-    words.into_iter().map(OsString::from).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
@@ -142,7 +127,7 @@ mod tests {
         let names: HashSet<&str> = boots.iter().map(|boot| boot.name.as_str()).collect();
         assert_eq!(names.len(), boots.len());
         for boot in &boots {
-            assert!(options::parse(&words(&boot.options)).is_ok(), "{}", boot.options);
+            assert!(options::of(&boot.options).is_ok(), "{}", boot.options);
             for text in &boot.expect {
                 let found = expect::check(text, &Transcript::new(b""));
                 assert!(!found.is_err_and(|line| line.starts_with(expect::UNKNOWN)), "{}: {text}", boot.name);

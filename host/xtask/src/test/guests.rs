@@ -65,16 +65,17 @@ pub(super) fn audited_linux(rows: &[&str], say: Say<'_>) -> Result<Outcome, Fail
 
 /// The project's own programs, on Linux and on our kernel.
 pub(super) fn programs(emulator: &Emulator, say: Say<'_>) -> Result<Outcome, Failure> {
-    let compare::programs::Compared { same, differing, text, linux } = compare::programs::compare_own(emulator, say)?;
-    Ok(Outcome { passed: same, failed: differing, output: text, note: linux, ..Outcome::default() })
+    Ok(of_compared(compare::programs::compare_own(emulator, say)?, "cargo xtask compare programs"))
 }
 
 /// Linux's own tests of memory management, on Linux and on our kernel.
 pub(super) fn selftests(emulator: &Emulator, say: Say<'_>) -> Result<Outcome, Failure> {
-    let compare::selftests::Compared { same, differing, text, source } =
-        compare::selftests::compare_all(emulator, say)?;
-    let repeat = Some("cargo xtask compare selftests".to_owned());
-    Ok(Outcome { passed: same, failed: differing, output: text, note: source, repeat, ..Outcome::default() })
+    Ok(of_compared(compare::selftests::compare_all(emulator, say)?, "cargo xtask compare selftests"))
+}
+
+fn of_compared(compared: compare::Compared, repeat: &str) -> Outcome {
+    let compare::Compared { same: passed, differing: failed, text: output, package: note } = compared;
+    Outcome { passed, failed, output, note, repeat: Some(repeat.to_owned()), ..Outcome::default() }
 }
 
 /// The words that run QEMU are a variable too, one a line.

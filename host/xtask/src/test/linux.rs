@@ -1,6 +1,6 @@
 //! A Linux above the monitor: it boots, sees the machine that was described, and ends it.
 
-use std::{ffi::OsString, path::Path};
+use std::path::Path;
 
 use super::{Outcome, Say, expect};
 use crate::{
@@ -117,23 +117,15 @@ fn run_rows(
 }
 
 fn options(words: &str, linux: &Linux, initrd: &Path) -> Result<Options, Failure> {
+    let options = options::of(&format!("--monitor {words}"))?;
     let machines = cargo::workspace().join("bare/monitor/machines");
-    let word = |word: &str| if word.ends_with(".toml") { machines.join(word).into() } else { OsString::from(word) };
-    let (words, of_qemu) = words.split_once(" -- ").unwrap_or((words, ""));
-    let mut arguments: Vec<OsString> = words.split(' ').map(word).collect();
-    let own: [OsString; 7] = [
-        "--monitor".into(),
-        "--kernel".into(),
-        linux.kernel.clone().into(),
-        "--initrd".into(),
-        initrd.into(),
-        "--append".into(),
-        "console=ttyAMA0".into(),
-    ];
-    arguments.extend(own);
-    arguments.push("--".into());
-    arguments.extend(of_qemu.split_whitespace().map(OsString::from));
-    options::parse(&arguments)
+    Ok(Options {
+        description: options.description.map(|name| machines.join(name)),
+        kernel: Some(linux.kernel.clone()),
+        initrd: Some(initrd.to_owned()),
+        append: [options.append, vec!["console=ttyAMA0".to_owned()]].concat(),
+        ..options
+    })
 }
 
 /// What is not as it should be where a conflict abort was to come.

@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use clap::ValueEnum;
+
 use super::{
     folder::Named,
     told::{self, End, Told},
@@ -11,7 +13,8 @@ use crate::{
         self, Programs,
         emulator::Emulator,
         guest::{self, Chunk, Ended},
-        options, transcript,
+        options::{self, PageSize},
+        transcript,
     },
     fetch::{cpio::Archive, linux::Linux},
     outcome::Failure,
@@ -90,22 +93,22 @@ impl Machine<'_> {
     fn boot(&self, kernel: Kernel, programs: &[&Named], began: &mut dyn FnMut(usize, &str)) -> Result<Ended, Failure> {
         let initrd = self.linux.built(&format!("programs-{}.cpio", std::process::id()))?;
         fs_err::write(&initrd, self.archive(programs)?)?;
-        let mut words: Vec<std::ffi::OsString> =
-            ["--memory", self.memory, "--timeout", "86400", "--initrd"].map(Into::into).to_vec();
-        words.extend([initrd.clone().into(), "--cpus".into(), self.cpus.to_string().into()]);
-        match kernel {
-            Kernel::Ours => {
-                let ours = ["--append", self.words, "--init", "busybox sh /init ours"];
-                words.extend(["--page-size", self.page_size].into_iter().chain(ours).map(Into::into));
-            }
-            Kernel::Linux => words.extend(
-                ["--append", "console=ttyAMA0 quiet loglevel=0 panic=-1 secretmem.enable=y", "--kernel"]
-                    .map(Into::into)
-                    .into_iter()
-                    .chain([self.linux.kernel.clone().into(), "--".into(), "-no-reboot".into()]),
-            ),
-        }
-        let options = options::Options { emulator: self.emulator.clone(), ..options::parse(&words)? };
+        let plain = options::of(&format!("--timeout 86400 --memory {} --cpus {}", self.memory, self.cpus))?;
+        let plain = options::Options { initrd: Some(initrd.clone()), emulator: self.emulator.clone(), ..plain };
+        let options = match kernel {
+            Kernel::Ours => options::Options {
+                page_size: PageSize::from_str(self.page_size, false).ok(),
+                append: vec![self.words.to_owned()],
+                init: Some("busybox sh /init ours".to_owned()),
+                ..plain
+            },
+            Kernel::Linux => options::Options {
+                kernel: Some(self.linux.kernel.clone()),
+                append: vec!["console=ttyAMA0 quiet loglevel=0 panic=-1 secretmem.enable=y".to_owned()],
+                qemu: vec!["-no-reboot".into()],
+                ..plain
+            },
+        };
         let (mut command, _files) = boot::command(&options, self.built)?;
         let (mut text, mut count) = (Vec::new(), 0);
         let silence = Duration::from_secs(self.timeout + SILENCE_SECONDS);
