@@ -34,23 +34,24 @@ use crate::{
 };
 
 const EXAMPLES: &str = "Examples:
-  cargo xtask audit linux                      today's Linux on two CPUs of QEMU 11: boot, one round of load, power off
+  cargo xtask audit linux                      today's Linux on two CPUs of QEMU 11, a round of load
   cargo xtask audit linux --page-size 16k --cpus 4
   cargo xtask audit linux --rounds 0           boot and power off alone
   cargo xtask audit linux --machine bare/monitor/machines/all-resize.toml
-                                               above the monitor: its tables and stage 2 are judged too
+                                               above the monitor, judged with its stage 2
   cargo xtask audit linux -- --trace linux.trace
                                                arguments behind -- go to vellum audit
-  cargo xtask audit linux --cpus 1 --memory 256M --load short -- --forget all --only ptep_clear_flush,tlb_flush
-                                               each TLBI and barrier of these functions forgotten in turn, a run each
+  cargo xtask audit linux --memory 256M --load short -- --forget all --only tlb_flush
+                                               each TLBI and barrier of it forgotten in turn
 
-The load: programs of ours that map, protect, fork and hold secret pages, pipes of busybox, five modules that come
-and go, and memory that is moved. Names of functions come from the kernel itself, in a first boot.
-`cargo xtask fetch linux --suite trixie-backports` and `cargo xtask fetch qemu 11` get what is needed;
-host/cli/frames says which functions free memory, and which findings are known.
+The load: programs of ours that map, protect, fork and hold secret pages, pipes of busybox, five
+modules that come and go, and memory that is moved. Names of functions come from the kernel
+itself, in a first boot. `cargo xtask fetch linux --suite trixie-backports` and `cargo xtask fetch
+qemu 11` get what is needed; host/cli/frames says which functions free memory, and which findings
+are known.
 
-Exit status: 0 clean, or a table was made; 1 a rule is broken or the load failed, 2 an option is wrong,
-3 this host lacks something.";
+Exit status: 0 clean, or a table was made; 1 a rule is broken or the load failed, 2 an option is
+wrong, 3 this host lacks something.";
 
 /// Linux under load, every store to its tables, TLBI and barrier judged by the rules of the simulated machine
 #[derive(Clone, PartialEq, Eq, Debug, Parser)]

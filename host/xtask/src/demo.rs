@@ -31,14 +31,16 @@ use crate::{
 };
 
 const EXAMPLES: &str = "Examples:
-  cargo xtask demo mixed-cpus   today's Linux and Vellum on a phone of a Cortex-X4 and three Cortex-A720, whose TLBs
-                                have conflicts: leaves and tables, ours after a stress too, and a page with both
-                                address spaces at one scale, target/demo/mixed-cpus.html
+  cargo xtask demo mixed-cpus   today's Linux and Vellum on a phone of a Cortex-X4 and three
+                                Cortex-A720, whose TLBs have conflicts: leaves and tables, ours
+                                after a stress too, and a page with both address spaces,
+                                target/demo/mixed-cpus.html
 
-It fetches Linux if it is not there, and takes some two minutes after that. ID registers and conflicts are our
-monitor's, in QEMU. It says nothing about speed.
+It fetches Linux if it is not there, and takes some two minutes after that. ID registers and
+conflicts are our monitor's, in QEMU. It says nothing about speed.
 
-Exit status: 0 shown, 1 a kernel did not get ready, 2 an option is wrong, 3 this host lacks something.";
+Exit status: 0 shown, 1 a kernel did not get ready, 2 an option is wrong, 3 this host lacks
+something.";
 
 /// The purpose of all this, in one table and one picture
 #[derive(Clone, PartialEq, Eq, Debug, Parser)]

@@ -14,7 +14,7 @@ pub(crate) mod selftests;
 
 use std::path::PathBuf;
 
-use clap::{Parser, ValueEnum};
+use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::{
     cargo,
@@ -25,64 +25,62 @@ use linux::Kind;
 use qemu::Version;
 
 const EXAMPLES: &str = "Examples:
-  cargo xtask fetch              Debian's kernel and busybox, of the host's own sources; about 75 MB into .fetched/
+  cargo xtask fetch              the host's kernel and busybox; about 75 MB into .fetched/
   cargo xtask fetch linux --suite trixie-backports
-                                 the newest kernels of a suite, with 4K and with 16K pages, and five modules; about 210 MB
-  cargo xtask fetch qemu         QEMU 11 and 7.2, whichever the host's is not; about 40 MB each
-  cargo xtask fetch qemu 7.2     this one, whatever the host has
-  cargo xtask fetch chromium     a browser for the tests of vellum report, of the host's own sources; about 165 MB
-  cargo xtask fetch selftests    today's Linux's tests of memory management, and a compiler for arm64, on x86-64 alone:
-                                 about 250 MB; built into target/selftests
+                                 the newest kernels, with 4K and 16K pages; about 210 MB
+  cargo xtask fetch qemu 7.2     about 40 MB
+  cargo xtask fetch chromium     for the tests of vellum report; about 165 MB
+  cargo xtask fetch selftests    on x86-64 alone: about 250 MB; built into target/selftests
 
-It needs apt-get, apt-cache and dpkg-deb, but no privilege: lists and packages are kept apart from the host's, and apt
-holds them against the signed hashes. A QEMU comes with all its libraries and their loader. Suites come from
-http://deb.debian.org/debian, or from the mirror that VELLUM_DEBIAN names. `cargo xtask test` uses fetched files, and
-skips its tests, with the reason, where they are missing.
+It needs apt-get, apt-cache and dpkg-deb, but no privilege: lists and packages are kept apart from
+the host's, and apt holds them against the signed hashes. A QEMU comes with all its libraries and
+their loader. Suites come from http://deb.debian.org/debian, or from the mirror that VELLUM_DEBIAN
+names. `cargo xtask test` uses fetched files, and skips its tests, with the reason, where they are
+missing.
 
-Exit status: 0 fetched, 1 the packages are not as expected, 2 an option is wrong, 3 there is no apt here, or no such
-package.";
+Exit status: 0 fetched, 1 the packages are not as expected, 2 an option is wrong, 3 there is no
+apt here, or no such package.";
 
 /// Fetches files of others, for the tests: arm64 Linux kernels, QEMUs, a browser, selftests
-#[derive(Clone, PartialEq, Eq, Debug, Parser)]
-#[command(no_binary_name = true, after_help = EXAMPLES)]
+#[derive(Parser)]
+#[command(no_binary_name = true, after_help = EXAMPLES, disable_help_subcommand = true)]
 pub(crate) struct Options {
-    #[arg(default_value = "linux")]
-    what: What,
-    /// Version of QEMU; without it those that the host's is not
-    version: Option<Version>,
-    /// Suite of Debian's that Linux comes from
-    #[arg(long, value_name = "NAME", value_parser = suite)]
-    suite: Option<String>,
+    /// Without it the host's Linux
+    #[command(subcommand)]
+    what: Option<What>,
     /// The newest one, whatever is there
-    #[arg(long)]
+    #[arg(long, global = true)]
     again: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+#[derive(Subcommand)]
 enum What {
-    Linux,
-    Qemu,
+    /// Debian's kernel and busybox
+    Linux {
+        /// Suite of Debian's; without it the host's own sources
+        #[arg(long, value_name = "NAME", value_parser = suite)]
+        suite: Option<String>,
+    },
+    /// QEMU 11 and 7.2, whichever the host's is not
+    Qemu {
+        /// This one, whatever the host has
+        version: Option<Version>,
+    },
+    /// A browser, of the host's own sources
     Chromium,
+    /// The selftests of today's Linux, and a compiler
     Selftests,
 }
 
 /// Entry of `cargo xtask fetch`.
 pub(crate) fn main(options: Options) -> Result<Status, Failure> {
-    match options {
-        Options { what: What::Linux, version: Some(version), .. } => {
-            Err(Failure::bad_input(format!("{version} is a version of QEMU's: cargo xtask fetch qemu {version}")))
-        }
-        Options { what: What::Qemu, suite: Some(_), .. } => {
-            Err(Failure::bad_input("--suite: of Linux alone, each QEMU is in one suite"))
-        }
-        Options { what: What::Chromium, version: None, suite: None, again } => fetch_chromium(again),
-        Options { what: What::Selftests, version: None, suite: None, again } => fetch_selftests(again),
-        Options { what: What::Chromium, .. } => {
-            Err(Failure::bad_input("chromium: the host's sources have one version"))
-        }
-        Options { what: What::Selftests, .. } => Err(Failure::bad_input("selftests: those of today's Linux are taken")),
-        Options { what: What::Linux, suite, again, .. } => fetch_linux(suite, again),
-        Options { what: What::Qemu, version, again, .. } => fetch_qemu(version, again),
+    let again = options.again;
+    match options.what {
+        None => fetch_linux(None, again),
+        Some(What::Linux { suite }) => fetch_linux(suite, again),
+        Some(What::Qemu { version }) => fetch_qemu(version, again),
+        Some(What::Chromium) => fetch_chromium(again),
+        Some(What::Selftests) => fetch_selftests(again),
     }
 }
 
@@ -171,12 +169,9 @@ mod tests {
 
     #[test]
     fn arguments_that_make_no_sense_are_refused() {
-        let fetched = |words: &str| {
-            let words: Vec<_> = words.split(' ').map(Into::into).collect();
-            help::read("fetch", &words).and_then(main)
-        };
-        for bad in ["bsd", "qemu 8", "--suite ../x", "--suite ", "linux 11", "qemu --suite sid", "selftests 11"] {
-            assert_eq!(fetched(bad).expect_err("accepted").status, Status::BadInput, "{bad:?}");
+        for bad in ["bsd", "qemu 8", "linux --suite ../x", "linux --suite ", "linux 11", "qemu --suite sid"] {
+            let words: Vec<_> = bad.split(' ').map(Into::into).collect();
+            assert!(help::read::<Options>("fetch", &words).is_err(), "{bad:?}");
         }
     }
 }

@@ -21,7 +21,7 @@ const EXAMPLES: &str = r#"Examples:
   cargo xtask run -- -M virtualization=on        entry at EL2: arguments behind -- go to QEMU
   cargo xtask run --append vellum.vabits=39      an option of docs/options.md: 39-bit addresses
   cargo xtask run --init "busybox sh -c 'echo hello; ls /'"
-                                                 a static Linux program on our kernel, behind its self-checks
+                                                 a static Linux program, once self-checks passed
   cargo xtask run --tree page-hole               a device tree of our own: RAM with one page missing
   cargo xtask run --machine xlnx-versal-virt     another machine, with RAM at address 0
   cargo xtask run --monitor --machine bare/monitor/machines/cortex-x4-a720.toml
@@ -30,13 +30,14 @@ const EXAMPLES: &str = r#"Examples:
                                                  any other arm64 kernel above the monitor
   cargo xtask run --monitor --machine bare/monitor/machines/realm.toml --kernel realm
                                                  a guest of ours as a realm, which checks its host
-  cargo xtask run --icount --cpus 1              guest time counts instructions: two runs are identical
-  cargo xtask run --audit                        every store to a table, every TLBI and barrier judged
+  cargo xtask run --icount --cpus 1              guest time counts instructions
+  cargo xtask run --audit                        table stores, TLBIs and barriers are judged
   cargo xtask run > boot.txt                     piped, the kernel's text passes through unchanged
 
 Exit status:
     0  every self-check passed; of another kernel: it ended the machine
-       with --init and the self-checks passed: the program's status, or 128 and the signal that ended it
+       with --init and the self-checks passed: the program's status, or 128
+       and the signal that ended it
     1  a self-check failed, the kernel panicked, or the machine ended without a verdict
     2  an option or an input is wrong
     3  this host cannot run it; one line says what to install

@@ -40,8 +40,9 @@ const EXAMPLES: &str = "Examples:
   cargo xtask test boot --qemu 11
                                  the boots in another QEMU
 
-Each skip is named with its reason. With CI set in the environment, a skip that host/xtask/skips.txt does not
-list is a failure. A boot that fails prints the one `cargo xtask run` command that repeats it.
+Each skip is named with its reason. With CI set in the environment, a skip that
+host/xtask/skips.txt does not list is a failure. A boot that fails prints the one `cargo xtask
+run` command that repeats it.
 
 Exit status: 0 nothing failed, 1 something failed, 2 an option is wrong or no step matches.";
 
