@@ -1,7 +1,6 @@
 //! Boot: from the entry code to the verdict.
 
 mod early;
-pub(crate) mod handover;
 mod high;
 mod identity;
 mod kernel_map;

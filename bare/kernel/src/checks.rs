@@ -26,8 +26,8 @@ use detail::{Detail, tell};
 use hardware::per_cpu::MAX_CPUS;
 pub(crate) use one_page::find_room;
 
+use crate::console::say;
 use crate::facts::facts;
-use crate::report::console::say;
 use crate::report::times::{self, Step};
 use crate::report::{json, outcome};
 use crate::stress;

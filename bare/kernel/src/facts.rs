@@ -13,7 +13,20 @@ use linearmap::Leaves;
 use spin::Once;
 use vmsa::{PageSize, PhysAddr};
 
-use crate::memory::devices::Devices;
+/// Where the registers of each device are, in virtual memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Devices {
+    /// The PL011.
+    pub(crate) console: Option<u64>,
+    pub(crate) gic: Option<Gic>,
+}
+
+/// The registers of the interrupt controller.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Gic {
+    V3 { distributor: u64, redistributors: u64 },
+    V2 { distributor: u64, cpu_interface: u64 },
+}
 
 /// What boot found, chose and built.
 #[derive(Clone, Copy)]

@@ -15,7 +15,7 @@ pub(crate) use list::{Collect, List};
 pub(crate) use text::{Lossy, format, try_format, try_text};
 pub(crate) use userspace::NoMemory;
 
-use crate::process::errno::{ENOMEM, Errno};
+use crate::errno::{ENOMEM, Errno};
 
 impl From<NoMemory> for Errno {
     fn from(NoMemory: NoMemory) -> Self {

@@ -12,10 +12,10 @@ use kerncore::range::Bytes;
 use linearmap::{Context, Operations, Wanted};
 use vmsa::{LeafSize, Level, VirtAddr};
 
+use crate::console::say;
 use crate::cpus::{parking, walkers};
 use crate::facts::{facts, page_size};
 use crate::memory::{linear_map, pages, ranges};
-use crate::report::console::say;
 
 /// log2 of the pages of the block in which pages are changed.
 const ORDER: usize = 9;

@@ -21,6 +21,7 @@ pub(crate) mod linear_map;
 pub(crate) mod mapped;
 pub(crate) mod modules;
 pub(crate) mod pages;
+pub(crate) mod place;
 pub(crate) mod poke;
 pub(crate) mod programs;
 pub(crate) mod promises;

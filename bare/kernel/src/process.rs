@@ -13,7 +13,6 @@ mod atomics;
 pub(crate) mod calls;
 pub(crate) mod copies;
 pub(crate) mod end;
-pub(crate) mod errno;
 pub(crate) mod exec;
 pub(crate) mod family;
 pub(crate) mod first;

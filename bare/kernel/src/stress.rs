@@ -30,10 +30,10 @@ use tally::Tally;
 use users::Users;
 use worker::Worker;
 
+use crate::console::say;
 use crate::cpus::{calls, start, walkers};
 use crate::facts::facts;
 use crate::memory::linear_map;
-use crate::report::console::say;
 use crate::report::json;
 
 /// The seed where none is asked for.

@@ -21,13 +21,14 @@ use vmsa::{AddressHalf, IdRegisters, Midr, PageSize, PhysAddr, VirtAddr};
 
 use super::kernel_map::{EarlyMemory, How, build_lower, build_upper, build_workshop, workshop_end};
 use super::realm;
-use crate::boot::{handover, high};
+use crate::boot::high;
+use crate::console::{self, say};
 use crate::cpus::{firmware, monitor, stacks};
 use crate::facts::{Facts, Realm};
+use crate::handover;
 use crate::memory::devices::{Placement, whole_pages};
 use crate::memory::pages;
 use crate::memory::tables::{AnyTable, CAUTIOUS, DEVICE, LOWER_BITS, READ_WRITE, Shape, map};
-use crate::report::console::{self, say};
 use crate::report::finish::{self, refuse};
 use crate::report::times::{self, Step};
 

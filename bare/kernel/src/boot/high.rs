@@ -9,19 +9,21 @@ use kerncore::memory_map::MemoryMap;
 use kerncore::range::PhysicalRange;
 use pagetable::Change;
 
-use crate::boot::handover;
 use crate::checks;
 use crate::checks::moments::{self, Moment};
+use crate::console;
 use crate::cpus::stacks::{self, Kind};
 use crate::cpus::{calls, parking, start, walkers};
 use crate::facts::{self, Facts, page_size};
+use crate::handover;
 use crate::locks::checked;
 use crate::memory::pages::{self, Absent};
 use crate::memory::{coming, hidden_pages, kernel_table, linear_map, ranges, unneeded};
 use crate::process::first;
+use crate::procfs;
 use crate::report::finish::{Status, finish, finish_with, refuse};
 use crate::report::times::{self, Step};
-use crate::report::{conflicts, console, counters, sections};
+use crate::report::{conflicts, counters, sections};
 use crate::{measure, stress};
 
 /// Entered from assembly, on the boot CPU's stack in the high half.
@@ -89,7 +91,7 @@ fn init() -> Option<u8> {
     let address = facts.linear.address(facts.command_line.start).bits() + u64::from(start);
     // SAFETY: the device tree's command line, in which the word was found; the linear map has it, and nobody writes it.
     let text = unsafe { slice::from_raw_parts(address as *const u8, bytes as usize) };
-    first::run_first(core::str::from_utf8(text).unwrap_or_default())
+    first::run_first(core::str::from_utf8(text).unwrap_or_default(), procfs::MOUNTS)
 }
 
 /// Unmaps what is not there, lest speculation reads it. An error has the range that shares a leaf with memory in use.

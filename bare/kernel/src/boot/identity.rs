@@ -14,9 +14,9 @@ use kerncore::choice::default_page_size;
 use kerncore::range::PhysicalRange;
 use vmsa::{AddressHalf, Layout, PageSize, PhysAddr, VirtAddr};
 
+use crate::console;
 use crate::memory::devices::whole_pages;
 use crate::memory::tables::{AnyTable, CAUTIOUS, DEVICE, EXECUTABLE, LOWER_BITS, READ_ONLY, READ_WRITE, Shape, map};
-use crate::report::console;
 
 /// The shape of the first identity map.
 pub(super) fn early_shape(page_size: PageSize) -> Shape {

@@ -9,11 +9,11 @@ use kerncore::range::PhysicalRange;
 use kerncore::realm::{self, State, Stopped, Why, Wish};
 use vmsa::{PageSize, PhysAddr};
 
+use crate::console::say;
 use crate::cpus::firmware;
 use crate::facts::Realm;
 use crate::memory::handed::Smc;
 use crate::memory::pages::Absent;
-use crate::report::console::say;
 
 /// What the RMM writes the realm's configuration to.
 #[repr(C, align(4096))]

@@ -9,10 +9,10 @@ use vmsa::{FaultStatus, VirtAddr};
 use super::detail::{Detail, tell};
 use super::range;
 use crate::facts::page_size;
+use crate::memory::place::Place;
 use crate::memory::secret::{self, Secret};
 use crate::memory::tables::{READ_WRITE, map};
 use crate::memory::{hidden_pages, kernel_table, layout, linear_map};
-use crate::report::fault::Place;
 
 /// A run of pages and two by themselves.
 const ORDERS: [usize; 3] = [2, 0, 0];

@@ -8,11 +8,11 @@ use hardware::lock::Pause;
 use hardware::{interrupts, parking, per_cpu, registers, timer};
 use spin::mutex::SpinMutex;
 
+use crate::console::say;
 use crate::cpus::walkers;
 use crate::facts::{Facts, facts};
 use crate::locks::{Lock, order};
 use crate::memory::devices;
-use crate::report::console::say;
 
 static CONTROLLER: Lock<Option<InterruptController>> = Lock::new(order::CONTROLLER, None);
 

@@ -3,8 +3,8 @@
 use hardware::gic;
 
 use super::{calls, parking};
+use crate::console::say;
 use crate::facts::facts;
-use crate::report::console::say;
 use crate::threads::dispatcher;
 
 /// Called by the vectors, with interrupts masked.

@@ -13,12 +13,12 @@ use kerncore::devicetree::{Cpu, EnableMethod, Psci};
 use vmsa::registers::TranslationControl;
 use vmsa::{IdRegisters, Midr};
 
+use crate::console::say;
 use crate::cpus::stacks::{self, Kind, MakeError};
 use crate::cpus::walkers::{self, Identity};
 use crate::cpus::{calls, firmware, parking};
 use crate::facts::{Facts, facts, page_size};
 use crate::memory::linear_map;
-use crate::report::console::say;
 
 /// Seconds that a CPU gets to announce itself.
 const PATIENCE: u64 = 5;

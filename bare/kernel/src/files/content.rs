@@ -6,11 +6,11 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use userspace::Map;
 use vmsa::PhysAddr;
 
+use crate::errno::{EFBIG, EINTR, ENOSPC, ENXIO, EPERM, Errno};
 use crate::facts::page_size;
 use crate::locks::{Lock, order};
 use crate::memory::frames::{self, Frame};
 use crate::memory::promises;
-use crate::process::errno::{EFBIG, EINTR, ENOSPC, ENXIO, EPERM, Errno};
 use crate::threads::dispatcher;
 use crate::threads::mutex::Mutex;
 

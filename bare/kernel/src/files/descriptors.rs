@@ -5,9 +5,9 @@ use alloc::vec::Vec;
 
 use super::locks::Owner;
 use super::open::File;
+use crate::errno::{EBADF, EBUSY, EMFILE, Errno};
 use crate::fallible::{Arc, List, NoMemory, try_box};
 use crate::locks::{OpenLock, order};
-use crate::process::errno::{EBADF, EBUSY, EMFILE, Errno};
 
 /// Numbers of a part.
 const PART: usize = 256;

@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use hardware::timer;
 
-use crate::report::console;
+use crate::console;
 
 /// A device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

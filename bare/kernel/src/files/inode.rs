@@ -16,7 +16,7 @@ use super::pipe::Pipe;
 use super::secret::Secrets;
 use super::text::Text;
 use crate::clock::{SECOND, monotonic_nanoseconds};
-use crate::process::errno::{EIO, ETXTBSY, Errno};
+use crate::errno::{EIO, ETXTBSY, Errno};
 
 /// Kinds of file in `st_mode`.
 pub(crate) const S_IFMT: u32 = 0o17_0000;
@@ -191,7 +191,7 @@ pub(crate) fn now() -> Time {
 }
 
 /// The number of what is made under a path, which is the same each time (FNV-1a), and above those that are counted.
-pub(super) fn number_of(path: &[&str]) -> u64 {
+pub(crate) fn number_of(path: &[&str]) -> u64 {
     let hash = path
         .iter()
         .flat_map(|part| part.bytes())
@@ -205,7 +205,7 @@ impl Inode {
     }
 
     /// One whose number is known.
-    pub(super) fn made(body: Body, mode: u32, number: u64) -> Result<Arc<Self>, NoMemory> {
+    pub(crate) fn made(body: Body, mode: u32, number: u64) -> Result<Arc<Self>, NoMemory> {
         let now = now();
         let links = if matches!(body, Body::Folder(_)) { 2 } else { 1 };
         let mode = mode & 0o7777;

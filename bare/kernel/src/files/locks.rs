@@ -12,8 +12,8 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use userspace::Map;
 
 use super::inode::Inode;
+use crate::errno::{ENOLCK, Errno};
 use crate::locks::{OpenLock, order};
-use crate::process::errno::{ENOLCK, Errno};
 
 /// Where a range ends that goes to the end of all files.
 pub(crate) const LAST: u64 = i64::MAX as u64;

@@ -8,8 +8,8 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use super::inode::{Body, Inode, Writing};
 use super::locks::{self, Owner};
 use super::text::Text;
+use crate::errno::Errno;
 use crate::memory::mapped::Path;
-use crate::process::errno::Errno;
 use crate::threads::mutex::Mutex;
 
 /// Flags of `open`, as arm64 has them.

@@ -1,10 +1,10 @@
 //! Pipes: bytes that one program writes and another reads.
 
 use super::bytes::{self, Bytes};
+use crate::errno::{EBUSY, EINVAL, ENOMEM, Errno};
 use crate::facts::page_size;
 use crate::fallible::NoMemory;
 use crate::locks::{Lock, OpenLock, order};
-use crate::process::errno::{EBUSY, EINVAL, ENOMEM, Errno};
 use crate::threads::mutex::Mutex;
 use crate::threads::waiters::Waiters;
 

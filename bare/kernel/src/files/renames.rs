@@ -4,9 +4,9 @@ use core::cmp::Ordering;
 
 use super::inode::{Body, Folder, Inode};
 use super::tree::{CHANGES, Place, inside, is_within};
+use crate::errno::{EBUSY, EEXIST, EINVAL, EISDIR, ENOENT, ENOTDIR, EPERM, EXDEV, Errno};
 use crate::fallible::{Arc, try_text};
 use crate::locks::OpenLock;
-use crate::process::errno::{EBUSY, EEXIST, EINVAL, EISDIR, ENOENT, ENOTDIR, EPERM, EXDEV, Errno};
 
 /// Runs `body` with two folders, or with one that is both.
 fn with_both<T>(

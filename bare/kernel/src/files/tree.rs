@@ -6,11 +6,11 @@ use alloc::vec::Vec;
 use spin::Once;
 
 use super::inode::{Body, Folder, Inode, S_IFLNK};
-use crate::fallible::{Arc, List, NoMemory, Weak, try_format, try_text};
-use crate::locks::{OpenLock, order};
-use crate::process::errno::{
+use crate::errno::{
     EBUSY, EEXIST, EINVAL, EISDIR, ELOOP, ENAMETOOLONG, ENOENT, ENOMEM, ENOSPC, ENOTDIR, ENOTEMPTY, EROFS, Errno,
 };
+use crate::fallible::{Arc, List, NoMemory, Weak, try_format, try_text};
+use crate::locks::{OpenLock, order};
 use crate::threads::mutex::Mutex;
 
 /// Bytes of a name, and links on one way.

@@ -5,15 +5,16 @@ use userspace::Map;
 
 use super::device::Device;
 use super::inode::{Body, Inode, S_IFCHR, S_IFDIR, S_IFLNK, S_IFMT, S_IFREG};
-use super::proc::Proc;
-use super::sys;
 use super::tree::{root, walk};
+use crate::console::say;
+use crate::errno::{EEXIST, EINVAL, ENOSPC, Errno};
 use crate::fallible::{Arc, Lossy, try_format, try_text};
-use crate::process::errno::{EEXIST, EINVAL, ENOSPC, Errno};
-use crate::report::console::say;
+
+/// Folders that somebody else makes, by their paths.
+pub(crate) type Mounts = &'static [(&'static str, fn() -> Result<Arc<Inode>, Errno>)];
 
 /// Fills the tree.
-pub(crate) fn fill(archive: &[u8]) {
+pub(crate) fn fill(archive: &[u8], mounts: Mounts) {
     let mut linked = Map::new();
     for entry in Entries::new(archive) {
         match entry {
@@ -41,8 +42,8 @@ pub(crate) fn fill(archive: &[u8]) {
     for (name, device) in devices {
         let _ = put_device(name, device);
     }
-    for (path, made) in [("/proc", Proc::Root.inode()), ("/sys", sys::root())] {
-        let Ok(made) = made else { continue };
+    for (path, make) in mounts {
+        let Ok(made) = make() else { continue };
         if let Ok(place) = walk(&root(), path, false) {
             // Nothing lies beneath it: an archive's folder is empty.
             let _ = place.remove(true);

@@ -11,11 +11,11 @@ use hardware::pmu;
 use kerncore::range::Bytes;
 use vmsa::PhysAddr;
 
+use crate::console::say;
 use crate::facts::{facts, page_size};
 use crate::fallible::List;
 use crate::memory::secret::{self, Secret};
 use crate::memory::{current, linear_map, pages};
-use crate::report::console::say;
 
 /// Secret pages.
 const PAGES: usize = 8192;

@@ -18,11 +18,11 @@ use linearmap::{Context, Refused, Wanted};
 use spin::RelaxStrategy;
 use vmsa::PhysAddr;
 
+use crate::console::say;
 use crate::facts::facts;
 use crate::memory::holder::{self, Holder};
 use crate::memory::tables::READ_WRITE;
 use crate::memory::{linear_map, pages, ranges, workshop};
-use crate::report::console::say;
 
 /// Why memory did neither come nor go. Nothing has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -9,22 +9,8 @@ use kerncore::list::List;
 use kerncore::range::PhysicalRange;
 use vmsa::PageSize;
 
+use crate::facts::{Devices, Gic};
 use crate::memory::layout::DEVICES;
-
-/// Where the registers of each device are, in virtual memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Devices {
-    /// The PL011.
-    pub(crate) console: Option<u64>,
-    pub(crate) gic: Option<Gic>,
-}
-
-/// The registers of the interrupt controller.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Gic {
-    V3 { distributor: u64, redistributors: u64 },
-    V2 { distributor: u64, cpu_interface: u64 },
-}
 
 /// The most that a redistributor takes: four frames of 64 KiB (GICv4). Whatever a tree tells, no more than this is mapped.
 const REDISTRIBUTOR_BYTES: u64 = 256 << 10;

@@ -5,8 +5,8 @@ use core::fmt;
 use vmsa::{Meaning, PhysAddr, VirtAddr};
 
 use crate::facts::facts;
+use crate::memory::place::Place;
 use crate::memory::{current, frames, handed, secret};
-use crate::report::fault::Place;
 
 /// Who has a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -8,13 +8,13 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use kerncore::module::{Module, Problem, ROOMS, Room};
 use vmsa::VirtAddr;
 
+use crate::console::say;
 use crate::cpus::calls;
 use crate::facts::page_size;
 use crate::fallible::{List, try_text};
 use crate::locks::order;
 use crate::memory::executable::Text;
 use crate::memory::vmalloc::Area;
-use crate::report::console::say;
 use crate::threads::mutex::Mutex;
 
 /// What every CPU calls when the module is loaded: with its own number, and 0 is the answer that is hoped for.

@@ -13,11 +13,11 @@ use kerncore::range::PhysicalRange;
 use spin::Once;
 use vmsa::{PhysAddr, VirtAddr};
 
+use crate::console::say;
 use crate::facts::{facts, page_size};
 use crate::locks::{Lock, order};
 use crate::memory::failing;
 use crate::memory::ranges;
-use crate::report::console::say;
 use crate::threads::thread;
 
 static LAYOUT: Once<Layout> = Once::new();

@@ -11,8 +11,8 @@ use kerncore::memory_map::{Kind, MemoryMap};
 use kerncore::range::PhysicalRange;
 use vmsa::{PageSize, PhysAddr};
 
-use crate::boot::handover;
 use crate::facts::{facts, page_size};
+use crate::handover;
 use crate::memory::tables;
 
 /// Bytes of what boot alone needs.

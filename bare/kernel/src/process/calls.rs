@@ -46,10 +46,10 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use call::{Call, NO_ANSWER, Row};
 use hardware::exception::Frame;
 
-use super::errno::*;
 use super::pressure;
+use crate::console::say;
+use crate::errno::*;
 use crate::memory::failing;
-use crate::report::console::say;
 use crate::threads::thread::{Thread, current};
 
 static FAMILIES: [&[Row]; 21] = [

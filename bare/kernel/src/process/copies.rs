@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 use hardware::user;
 use userspace::{AreaFlags, Fault, Kind};
 
-use super::errno::{E2BIG, EFAULT, EINTR, EINVAL, ENAMETOOLONG, Errno};
 use super::pressure;
+use crate::errno::{E2BIG, EFAULT, EINTR, EINVAL, ENAMETOOLONG, Errno};
 use crate::facts::page_size;
 use crate::fallible::List;
 use crate::memory::failing;

@@ -6,11 +6,11 @@ use core::sync::atomic::Ordering;
 use kerncore::stops::News;
 use spin::Once;
 
-use super::errno::Errno;
 use super::futex::Place;
 use super::signals::{Info, SA_NOCLDWAIT, SIGCHLD, SIGKILL, Signal};
 use super::table::{self, INIT, Process};
 use super::{alarms, copies, family, futex, numbers, ownership, pressure, sending, space};
+use crate::errno::Errno;
 use crate::threads::dispatcher;
 use crate::threads::thread::{Thread, current};
 

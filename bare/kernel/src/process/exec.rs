@@ -11,13 +11,13 @@ use kerncore::program::{self, HEAD_BYTES, Program, Segment};
 use spin::Once;
 use userspace::{AreaFlags, Place, Request, Rights, Source};
 
-use super::errno::{E2BIG, EACCES, ELOOP, ENOEXEC, ENOMEM, Errno};
 use super::image::{Image, Places};
 use super::signal_frame::TRAMPOLINE;
 use super::signals::{Action, SIGCHLD, SIGKILL, Stack};
 use super::space::{self, Space};
 use super::{alarms, copies, numbers, rseq};
 use crate::cpus::capabilities;
+use crate::errno::{E2BIG, EACCES, ELOOP, ENOEXEC, ENOMEM, Errno};
 use crate::facts::page_size;
 use crate::files::device::fill_randomly;
 use crate::files::inode::{Body, Inode, Running};

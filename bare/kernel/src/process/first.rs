@@ -9,7 +9,6 @@ use hardware::{masked, timer};
 use kerncore::arguments;
 use kerncore::command_line::Measure;
 
-use super::errno::{ENOMEM, Errno};
 use super::exec::{self, Wanted};
 use super::image::Image;
 use super::resources::Resources;
@@ -19,19 +18,21 @@ use super::task::Task;
 use super::users::Users;
 use super::wishes::Wishes;
 use super::{alarms, atomics, calls, end, last, numbers, run, space};
+use crate::console::say;
 use crate::cpus;
+use crate::errno::{ENOMEM, Errno};
 use crate::facts::facts;
 use crate::fallible::{Arc, List, try_box, try_format, try_text};
 use crate::files::descriptors::{Descriptor, Descriptors, Table};
 use crate::files::device::Device;
 use crate::files::inode::{Body, Inode};
 use crate::files::open::{File, O_RDWR};
+use crate::files::unpack::Mounts;
 use crate::files::{tree, unpack};
 use crate::locks::{Lock, order};
 use crate::memory::ledger::Ledger;
 use crate::memory::mapped::Path;
 use crate::memory::{frames, linear_map, told};
-use crate::report::console::say;
 use crate::threads::dispatcher::{World, interrupts_open};
 use crate::threads::thread::current;
 use crate::threads::{dispatcher, queue};
@@ -59,9 +60,9 @@ impl World for Programs {
 
 /// Runs `text`, a program and its arguments, to its end on all CPUs, and looks at what all programs have left. What it ended with, as a
 /// shell tells it: the status of `exit`, or 128 and the signal.
-pub(crate) fn run_first(text: &str) -> Option<u8> {
+pub(crate) fn run_first(text: &str, mounts: Mounts) -> Option<u8> {
     say!("# init");
-    match run_all(text) {
+    match run_all(text, mounts) {
         Err(why) => {
             say!("init: {why}");
             last::fail(why);
@@ -83,7 +84,7 @@ pub(crate) fn run_first(text: &str) -> Option<u8> {
 }
 
 /// Runs it until no thread can go on. What memory was for before.
-fn run_all(text: &str) -> Result<Ledger, &'static str> {
+fn run_all(text: &str, mounts: Mounts) -> Result<Ledger, &'static str> {
     if !(frames::start() && space::start() && exec::prepare().and_then(|()| tree::start()).is_ok()) {
         return Err("there is no memory for programs");
     }
@@ -94,7 +95,7 @@ fn run_all(text: &str) -> Result<Ledger, &'static str> {
     let address = facts().linear.address(initrd.start).bits();
     // SAFETY: the linear map has it, and nobody writes there.
     let archive = unsafe { slice::from_raw_parts(address as *const u8, initrd.size_bytes() as usize) };
-    unpack::fill(archive);
+    unpack::fill(archive, mounts);
     begin(wanted(text).ok_or("no program is named")?).map_err(calls::words)?;
     dispatcher::set_give_up(last::give_up);
     let is_measured = facts().options.measure == Some(Measure::Masked) && masked::start();

@@ -10,8 +10,8 @@ use hardware::user;
 use userspace::{Access, AreaFlags, Backing, Kind, Map, Rights};
 
 use super::copies;
-use super::errno::{Answer, EAGAIN, EFAULT, EINTR, EINVAL, ENOMEM, ERESTART, ETIMEDOUT, Errno};
 use super::table::Process;
+use crate::errno::{Answer, EAGAIN, EFAULT, EINTR, EINVAL, ENOMEM, ERESTART, ETIMEDOUT, Errno};
 use crate::threads::dispatcher;
 use crate::threads::queue;
 use crate::threads::thread::{Leaving, current};

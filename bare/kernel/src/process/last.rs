@@ -4,11 +4,11 @@
 use core::fmt;
 
 use super::{alarms, calls, end, futex, numbers, ownership, queued, stacks, table};
+use crate::console::say;
 use crate::files::tree;
 use crate::memory::frames::{self, Frame};
 use crate::memory::ledger::Ledger;
 use crate::memory::{linear_map, modules, strays};
-use crate::report::console::say;
 use crate::report::finish::{claim_the_end, finish};
 use crate::report::{json, outcome, sections};
 use crate::threads::queue;

@@ -2,8 +2,8 @@
 
 use alloc::string::String;
 
-use super::errno::{EINTR, Errno};
 use super::table::{Process, wake};
+use crate::errno::{EINTR, Errno};
 use crate::fallible::Arc;
 use crate::threads::dispatcher;
 use crate::threads::thread::Thread;

@@ -4,8 +4,8 @@ use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use userspace::Map;
 
-use super::errno::{ESRCH, Errno};
 use super::table::{Process, all, find};
+use crate::errno::{ESRCH, Errno};
 use crate::fallible::{Arc, NoMemory};
 use crate::locks::{Lock, order};
 use crate::threads::thread::Thread;

@@ -12,10 +12,10 @@ use hardware::{timer, user};
 use userspace::Map;
 
 use super::copies;
-use super::errno::{Answer, EAGAIN, EDEADLK, ENOMEM, EPERM, ERESTART_ALWAYS, ESRCH, ETIMEDOUT, Errno};
 use super::futex::{self, Key, Place};
 use super::numbers;
 use super::table::Process;
+use crate::errno::{Answer, EAGAIN, EDEADLK, ENOMEM, EPERM, ERESTART_ALWAYS, ESRCH, ETIMEDOUT, Errno};
 use crate::fallible::{Arc, NoMemory};
 use crate::locks::{Lock, order};
 use crate::threads::thread::{Leaving, Thread, current};

@@ -10,8 +10,8 @@ use hardware::exception::Frame;
 use hardware::per_cpu;
 
 use super::copies;
-use super::errno::*;
 use super::sequences::{Area, Sequences};
+use crate::errno::*;
 
 /// Bytes of the smallest area, which it is aligned to.
 const LEAST: u64 = 32;

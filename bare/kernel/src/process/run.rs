@@ -13,8 +13,8 @@ use super::signals::{SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP};
 use super::space::Space;
 use super::task::Task;
 use super::{atomics, calls, copies, end, pressure, rseq, signal_frame};
+use crate::console::say;
 use crate::cpus::capabilities;
-use crate::report::console::say;
 use crate::threads::dispatcher;
 use crate::threads::thread::{Leaving, Owner, Thread, current};
 

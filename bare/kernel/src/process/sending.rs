@@ -10,12 +10,12 @@ use core::sync::atomic::Ordering;
 
 use kerncore::stops::News;
 
-use super::errno::Errno;
 use super::queued::Charge;
 use super::resources;
 use super::signals::*;
 use super::table::{self, INIT, Process, wake};
 use crate::cpus::calls;
+use crate::errno::Errno;
 use crate::threads::thread::Thread;
 
 pub(super) const STOPS: u64 = SIGSTOP.bit() | SIGTSTP.bit() | SIGTTIN.bit() | SIGTTOU.bit();

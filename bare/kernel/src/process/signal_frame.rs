@@ -8,13 +8,13 @@ use hardware::exception::Frame;
 use hardware::user::{self, STATUS_OF_USERS, Simd};
 use vmsa::{ExceptionClass, Syndrome};
 
-use super::errno::{EFAULT, EINTR, Errno};
 use super::signals::{
     Action, Info, SA_EXPOSE_TAGBITS, SA_NODEFER, SA_ONSTACK, SA_RESETHAND, SA_RESTART, SA_RESTORER, SA_SIGINFO,
     SIGALRM, SIGKILL, SIGSEGV, SS_AUTODISARM, SS_DISABLE, Signal, Stack,
 };
 use super::task::Task;
 use super::{alarms, copies, rseq, sending, signal_records};
+use crate::errno::{EFAULT, EINTR, Errno};
 use crate::threads::thread::{Owner, Thread};
 
 /// Where the code is that returns from a handler; `mmap` looks for room below it.

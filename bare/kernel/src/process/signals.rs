@@ -5,8 +5,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use kerncore::stops::News;
 
-use super::errno::{EAGAIN, EINVAL, ENOMEM, EPERM, Errno};
 use super::queued::Charge;
+use crate::errno::{EAGAIN, EINVAL, ENOMEM, EPERM, Errno};
 use crate::fallible::NoMemory;
 use crate::locks::{OpenLock, order};
 

@@ -8,7 +8,6 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use kerncore::stops::Stops;
 use userspace::{Limits, Map};
 
-use super::errno::{ESRCH, Errno};
 use super::image::Image;
 use super::life::{Life, Threads};
 use super::resources::Resources;
@@ -16,6 +15,7 @@ use super::signals::{Action, Pending, SIGNALS};
 use super::space::Space;
 use super::users::Users;
 use super::wishes::Wishes;
+use crate::errno::{ESRCH, Errno};
 use crate::files::descriptors::{Files, Table};
 use crate::files::inode::Inode;
 use crate::threads::queue;

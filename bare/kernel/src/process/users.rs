@@ -4,7 +4,7 @@
 use crate::fallible::Arc;
 use alloc::vec::Vec;
 
-use super::errno::{EPERM, Errno};
+use crate::errno::{EPERM, Errno};
 
 /// All capabilities that Linux knows.
 pub(crate) const ALL_CAPABILITIES: u64 = 0x1ff_ffff_ffff;

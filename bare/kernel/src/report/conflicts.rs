@@ -6,9 +6,9 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use hardware::conflict;
 use hardware::per_cpu::MAX_CPUS;
 
+use crate::console::say;
 use crate::cpus::calls;
 use crate::facts::facts;
-use crate::report::console::say;
 
 /// Of fetches, and of accesses to data, by CPU.
 static COUNTS: [[AtomicU64; MAX_CPUS]; 2] = [const { [const { AtomicU64::new(0) }; MAX_CPUS] }; 2];

@@ -5,10 +5,10 @@ use kerncore::range::Bytes;
 use linearmap::{Counters, Operations};
 use vmsa::LeafSize;
 
+use crate::console::say;
 use crate::cpus::parking;
 use crate::facts::{facts, page_size};
 use crate::memory::{current, handed, hidden_pages, linear_map, secret, window};
-use crate::report::console::say;
 use crate::report::json;
 
 /// Prints the section.

@@ -8,13 +8,12 @@ use hardware::platform::Hardware;
 use hardware::{conflict, per_cpu, registers};
 use vmsa::ptdump::memory_name;
 use vmsa::registers::MemoryTypes;
-use vmsa::{Access, AddressHalf, FaultStatus, Meaning, PhysAddr, Stage1Attributes, VirtAddr};
+use vmsa::{Access, AddressHalf, FaultStatus, Meaning, Stage1Attributes, VirtAddr};
 
-use crate::cpus::stacks;
+use crate::console::write_last_line;
 use crate::facts::known_facts;
+use crate::memory::place::Place;
 use crate::memory::tables::{AnyTable, CAUTIOUS};
-use crate::memory::{handed, layout, secret};
-use crate::report::console::write_last_line;
 use crate::report::finish::{Status, claim_the_end, finish, is_ending};
 
 /// How many reports were begun. Loads and stores alone: this must work with the MMU off.
@@ -117,43 +116,6 @@ impl fmt::Display for Said {
         write!(f, "leads to {to}, {access}, {execute}, {memory}")?;
         f.write_str(if is_contiguous { ", contiguous" } else { "" })
     }
-}
-
-/// What is at an address, by name.
-pub(crate) struct Place(pub(crate) VirtAddr);
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let image = hardware::image::whole();
-        if image.contains(&self.0.bits()) {
-            return write!(f, "image + {:#x}, {}", self.0.bits() - image.start, part_of_image(self.0));
-        }
-        let Some(facts) = known_facts() else { return f.write_str("no place with a name") };
-        if let Some(place) = stacks::find(self.0, facts.choice.page_size) {
-            return place.fmt(f);
-        }
-        if facts.linear.contains(self.0) {
-            let physical = self.0.bits().wrapping_sub(facts.linear.offset());
-            let why = match PhysAddr::new(physical) {
-                page if secret::holds(page) => ", hidden: secret memory",
-                page if handed::is_lost(page) => ", hidden: the host may have it",
-                _ => "",
-            };
-            return write!(f, "linear map of physical address {physical:#x}{why}");
-        }
-        f.write_str(layout::name(self.0).unwrap_or("no place with a name"))
-    }
-}
-
-fn part_of_image(address: VirtAddr) -> &'static str {
-    use hardware::image;
-    let parts = [
-        (image::text(), "text"),
-        (image::rodata(), "read-only data"),
-        (image::data(), "data"),
-        (image::boot_guard(), "the guard below the boot stacks"),
-    ];
-    parts.into_iter().find(|(range, _)| range.contains(&address.bits())).map_or("data", |(_, name)| name)
 }
 
 /// Register values in a row.

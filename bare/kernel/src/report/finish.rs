@@ -8,9 +8,9 @@ use hardware::psci::Conduit;
 use hardware::{interrupts, per_cpu, registers};
 use kerncore::command_line::Exit;
 
+use crate::console::{self, say};
 use crate::cpus::parking;
 use crate::locks::checked;
-use crate::report::console::{self, say};
 
 /// What the host is told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,10 +7,10 @@ use kerncore::memory_map::MemoryMap;
 use linearmap::{Counters, Operations};
 use vmsa::{Layout, LeafSize, PageSize};
 
+use crate::console::say;
 use crate::cpus::walkers;
 use crate::facts::{facts, page_size};
 use crate::memory::{current, linear_map, pages, ranges, unneeded};
-use crate::report::console::say;
 use crate::report::times;
 
 /// A line of a section, if such lines are wanted.

@@ -10,10 +10,10 @@ use vmsa::ptdump::{Marker, Naming, Ptdump};
 use vmsa::registers::MemoryTypes;
 use vmsa::{IdRegisters, Layout, LeafSize, Meaning, PageSize};
 
+use crate::console::{say, write_text};
 use crate::cpus::walkers;
 use crate::facts::{facts, page_size};
 use crate::memory::{current, linear_map, pages, ranges, unneeded};
-use crate::report::console::{say, write_text};
 use crate::report::finish::Status;
 use crate::report::{json, outcome, times};
 

@@ -17,12 +17,12 @@ use vmsa::VirtAddr;
 
 use super::tally::Came;
 use super::text::{call, function};
+use crate::console::say;
 use crate::cpus::walkers;
 use crate::facts::{facts, page_size, protects_aliases};
 use crate::locks::{Lock, order};
 use crate::memory::vmalloc::{Area, AreaError};
 use crate::memory::{handed, linear_map, pages, poke};
-use crate::report::console::say;
 
 /// What each CPU holds.
 pub(super) struct Areas {

@@ -18,10 +18,10 @@ use seed::Seed;
 use vmsa::{PhysAddr, VirtAddr};
 
 use super::tally::Came;
+use crate::console::say;
 use crate::facts::{facts, page_size};
 use crate::memory::coming::{self, NotMoved};
 use crate::memory::{linear_map, pages, ranges};
-use crate::report::console::say;
 
 /// One operation in so many is to have free memory go for a moment, to have withheld memory come or go.
 const GOES: u64 = 16;

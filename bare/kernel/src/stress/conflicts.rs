@@ -16,11 +16,11 @@ use linearmap::Wanted;
 use vmsa::{Level, VirtAddr};
 
 use super::arena::{Arena, PAGES, Use};
+use crate::console::say;
 use crate::cpus::{calls, monitor, walkers};
 use crate::facts::page_size;
 use crate::locks::{Lock, order};
 use crate::memory::linear_map;
-use crate::report::console::say;
 
 /// Where a conflict came.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -4,9 +4,9 @@ use kerncore::buddy::MAX_ORDER;
 use kerncore::range::Bytes;
 use vmsa::PhysAddr;
 
+use crate::console::say;
 use crate::facts::{facts, page_size};
 use crate::memory::pages;
-use crate::report::console::say;
 
 /// Pages that are left, to be one in so many of those that were free.
 const LEFT: u64 = 64;

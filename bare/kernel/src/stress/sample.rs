@@ -6,10 +6,10 @@ use core::slice;
 use kerncore::cpio::Entries;
 
 use super::tally::Came;
+use crate::console::say;
 use crate::facts::facts;
 use crate::fallible::List;
 use crate::memory::modules;
-use crate::report::console::say;
 
 /// The file that is loaded, what its name is in it, and what is called before it goes.
 const FILE: &[u8] = b"lib/modules/sample.o";

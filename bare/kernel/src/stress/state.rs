@@ -2,10 +2,10 @@
 
 use kerncore::range::Bytes;
 
+use crate::console::say;
 use crate::cpus::walkers;
 use crate::memory::settled::Settled;
 use crate::memory::{handed, hidden_pages, secret, shared};
-use crate::report::console::say;
 
 /// The linear map and free memory; and a bit for each CPU that runs.
 pub(super) struct State {

@@ -14,12 +14,12 @@ use super::coming::Coming;
 use super::sample::Sample;
 use super::tally::Came;
 use super::text::{call, function};
+use crate::console::say;
 use crate::facts::{facts, page_size};
 use crate::memory::executable::Text;
 use crate::memory::handed::{self, NotHanded};
 use crate::memory::pages;
 use crate::memory::shared::Shared;
-use crate::report::console::say;
 
 /// One operation in so many is to load a module, to have text, to share a few pages, to share single ones, to take an area or release it.
 const MODULES: u64 = 16;

@@ -13,10 +13,10 @@ use vmsa::{Stage1Attributes, VirtAddr};
 use super::pool::{CLUSTER, Pool, value};
 use super::tally::Tally;
 use super::users::Users;
+use crate::console::say;
 use crate::facts::page_size;
 use crate::memory::vmalloc::Area;
 use crate::memory::{current, linear_map, secret};
-use crate::report::console::say;
 
 /// Ranges of a list.
 const MOST_RANGES: usize = 4;

@@ -3,8 +3,8 @@
 use core::cell::UnsafeCell;
 
 use super::turn::Turn;
+use crate::errno::{EINTR, Errno};
 use crate::locks::checked::Place;
-use crate::process::errno::{EINTR, Errno};
 use kerncore::lock_order::Class;
 
 /// A value that one thread at a time works with.

@@ -6,11 +6,11 @@ use hardware::user::without_tag;
 use userspace::{Advice, AreaFlags, Backing, Kind, Locking, Move, Rights};
 
 use super::call::{Call, Row};
+use crate::errno::*;
 use crate::facts::page_size;
 use crate::fallible::List;
 use crate::files::inode::Body;
 use crate::process::copies;
-use crate::process::errno::*;
 use crate::threads::dispatcher;
 
 pub(super) const CALLS: &[Row] = calls![

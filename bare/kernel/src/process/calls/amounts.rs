@@ -1,8 +1,8 @@
 //! How much one call moves, and where.
 
 use super::call::Call;
+use crate::errno::*;
 use crate::process::copies;
-use crate::process::errno::*;
 use crate::process::resources::FILE_BYTES;
 use crate::process::sending;
 use crate::process::signals::{Info, SIGXFSZ};

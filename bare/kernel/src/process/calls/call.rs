@@ -2,8 +2,8 @@
 
 use hardware::exception::Frame;
 
+use crate::errno::{Answer, EPERM, Errno};
 use crate::fallible::Arc;
-use crate::process::errno::{Answer, EPERM, Errno};
 use crate::process::table::Process;
 use crate::threads::thread::Thread;
 

@@ -8,9 +8,9 @@ use hardware::exception::Frame;
 use hardware::user;
 
 use super::call::{Call, Row};
+use crate::errno::*;
 use crate::facts::page_size;
 use crate::memory::frames;
-use crate::process::errno::*;
 use crate::process::numbers;
 use crate::process::signals::{Action, SIGNALS, Stack};
 use crate::process::table::{New, Process};

@@ -1,13 +1,13 @@
 //! `eventfd`: a number behind a descriptor.
 
 use super::call::{Call, Row};
+use crate::errno::*;
 use crate::files::counter::{Counter, MOST};
 use crate::files::descriptors::Descriptor;
 use crate::files::inode::{Body, Inode};
 use crate::files::open::{File, O_CLOEXEC, O_NONBLOCK, O_RDWR};
 use crate::memory::mapped::Path;
 use crate::process::copies;
-use crate::process::errno::*;
 use crate::threads::waiters::wait;
 
 pub(super) const CALLS: &[Row] = calls![(19, "eventfd2", eventfd2)];

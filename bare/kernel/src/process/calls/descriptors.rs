@@ -6,6 +6,7 @@ use core::sync::atomic::Ordering;
 use super::call::{Call, Row};
 use super::input::{file, used};
 use super::paths::start;
+use crate::errno::*;
 use crate::files::descriptors::Descriptor;
 use crate::files::device::Device;
 use crate::files::inode::{Body, Inode, S_IFLNK, Writing};
@@ -14,7 +15,6 @@ use crate::files::pipe::{self, Pipe};
 use crate::files::tree::{Place, fit};
 use crate::memory::mapped::Path;
 use crate::process::copies;
-use crate::process::errno::*;
 use crate::threads::dispatcher;
 use crate::threads::waiters::wait;
 

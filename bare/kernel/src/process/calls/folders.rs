@@ -6,12 +6,12 @@ use alloc::vec::Vec;
 use super::call::{Call, Row};
 use super::input::{file, used};
 use super::paths::{AT_FDCWD, inode_at};
+use crate::errno::*;
 use crate::fallible::{Arc, Collect, List, try_text};
 use crate::files::inode::{Body, Inode};
 use crate::files::open::Listed;
 use crate::files::tree::path_of;
 use crate::process::copies;
-use crate::process::errno::*;
 use crate::threads::dispatcher;
 
 pub(super) const CALLS: &[Row] =

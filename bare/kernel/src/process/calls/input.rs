@@ -5,13 +5,13 @@ use crate::fallible::Arc;
 use super::amounts::{PART, check_range};
 use super::call::{Call, Row};
 use super::{piping, regular};
+use crate::errno::*;
 use crate::facts::page_size;
 use crate::files::device::Device;
 use crate::files::inode::Body;
 use crate::files::open::{File, O_NONBLOCK, O_PATH};
 use crate::files::text::Text;
 use crate::process::copies;
-use crate::process::errno::*;
 use crate::threads::dispatcher;
 
 pub(super) const CALLS: &[Row] = calls![

@@ -6,12 +6,12 @@ use userspace::{AreaFlags, Backing, Rights};
 
 use super::amounts::check_file_limit;
 use super::call::Call;
+use crate::errno::*;
 use crate::facts::page_size;
 use crate::fallible::Arc;
 use crate::files::content::{Content, SEAL_FUTURE_WRITE, SEAL_GROW, SEAL_SEAL, SEAL_SHRINK, SEAL_WRITE};
 use crate::files::inode::{Body, Inode};
 use crate::memory::mapped::{Mapped, Path};
-use crate::process::errno::*;
 use crate::process::family;
 use crate::threads::dispatcher;
 

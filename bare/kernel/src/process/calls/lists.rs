@@ -7,12 +7,12 @@ use super::call::{Call, Row};
 use super::input::{file, read_at, used, write_at};
 use super::piping::How;
 use super::{piping, regular};
+use crate::errno::*;
 use crate::fallible::List;
 use crate::files::inode::Body;
 use crate::files::open::O_NONBLOCK;
 use crate::files::pipe;
 use crate::process::copies;
-use crate::process::errno::*;
 
 pub(super) const CALLS: &[Row] = calls![(65, "readv", readv), (66, "writev", writev), (75, "vmsplice", vmsplice),];
 

@@ -4,11 +4,11 @@ use crate::fallible::Arc;
 use core::ops::RangeInclusive;
 
 use super::call::Call;
+use crate::errno::*;
 use crate::files::descriptors::Descriptor;
 use crate::files::locks::{self, Held, LAST};
 use crate::files::open::File;
 use crate::process::copies;
-use crate::process::errno::*;
 
 /// `l_type`.
 const SHARED: u16 = 0;

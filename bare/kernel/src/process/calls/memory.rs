@@ -8,6 +8,7 @@ use vmsa::LeafSize;
 
 use super::call::{Call, Row};
 use super::input;
+use crate::errno::*;
 use crate::facts::page_size;
 use crate::files::content::{SEAL_FUTURE_WRITE, SEAL_WRITE};
 use crate::files::descriptors::Descriptor;
@@ -19,7 +20,6 @@ use crate::files::tree::fit;
 use crate::memory::mapped::{Mapped, Path};
 use crate::memory::{current, folios, programs, promises};
 use crate::process::copies;
-use crate::process::errno::*;
 
 pub(super) const CALLS: &[Row] = calls![
     (214, "brk", brk),

@@ -3,12 +3,12 @@
 use alloc::vec::Vec;
 
 use super::call::{Call, Row};
+use crate::console::say;
+use crate::errno::*;
 use crate::fallible::List;
 use crate::files::inode::{Body, Running};
 use crate::memory::modules::{self, LoadError};
 use crate::process::copies;
-use crate::process::errno::*;
-use crate::report::console::say;
 
 pub(super) const CALLS: &[Row] = calls![
     (105, "init_module", init_module),

@@ -7,12 +7,12 @@ use super::call::{Call, Row};
 use super::input::file;
 use super::piping;
 use super::piping::How;
+use crate::errno::*;
 use crate::files::device::Device;
 use crate::files::inode::Body;
 use crate::files::open::{File, O_APPEND, O_NONBLOCK};
 use crate::files::pipe::Pipe;
 use crate::process::copies;
-use crate::process::errno::*;
 use crate::threads::dispatcher;
 
 pub(super) const CALLS: &[Row] = calls![(71, "sendfile", sendfile), (76, "splice", splice), (77, "tee", tee)];

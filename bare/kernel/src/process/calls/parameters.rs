@@ -1,7 +1,7 @@
 //! Parameters of calls: each function has the types that its call has in C, and here alone does a register become one of them.
 
 use super::call::Call;
-use crate::process::errno::Answer;
+use crate::errno::Answer;
 
 /// What one register holds. Beside 32 bits, its upper half means nothing.
 pub(super) trait Parameter {

@@ -6,12 +6,12 @@ use core::sync::atomic::Ordering;
 use super::call::{Call, Row};
 use super::input::{file, used};
 use crate::clock::SECOND;
+use crate::errno::*;
 use crate::files::device::Device;
 use crate::files::inode::{Body, Inode, S_IFCHR, S_IFIFO, S_IFMT, S_IFREG, Writing, now};
 use crate::files::pipe::Pipe;
 use crate::files::tree::{Place, fit, walk};
 use crate::process::copies;
-use crate::process::errno::*;
 
 pub(super) const CALLS: &[Row] = calls![
     (33, "mknodat", mknodat),

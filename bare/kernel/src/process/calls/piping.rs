@@ -3,6 +3,7 @@
 
 use super::amounts::PART;
 use super::call::Call;
+use crate::errno::*;
 use crate::fallible::{Arc, try_format};
 use crate::files::descriptors::Descriptor;
 use crate::files::inode::{Body, Inode};
@@ -10,7 +11,6 @@ use crate::files::open::{File, O_CLOEXEC, O_NONBLOCK, O_WRONLY};
 use crate::files::pipe::Pipe;
 use crate::memory::mapped::Path;
 use crate::process::copies;
-use crate::process::errno::*;
 use crate::process::sending;
 use crate::process::signals::{Info, SIGPIPE};
 use crate::threads::waiters::wait;

@@ -4,10 +4,10 @@ use core::sync::atomic::Ordering;
 
 use super::call::Call;
 use crate::cpus::capabilities;
+use crate::errno::*;
 use crate::fallible::{Lossy, try_format};
 use crate::memory::failing;
 use crate::process::copies;
-use crate::process::errno::*;
 use crate::process::signals::SIGNALS;
 use crate::process::wishes::Wishes;
 

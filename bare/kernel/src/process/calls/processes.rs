@@ -6,9 +6,9 @@ use alloc::vec::Vec;
 use kerncore::stops::News;
 
 use super::call::{Call, NO_ANSWER, Row};
+use crate::errno::*;
 use crate::facts::page_size;
 use crate::fallible::List;
-use crate::process::errno::*;
 use crate::process::exec::{self, Wanted};
 use crate::process::signals::SIGCHLD;
 use crate::process::table::{self, Process};

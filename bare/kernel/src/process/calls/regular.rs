@@ -6,11 +6,11 @@
 
 use super::amounts::{MOST_BYTES, check_file_limit, check_position, check_range};
 use super::call::Call;
+use crate::errno::*;
 use crate::facts::page_size;
 use crate::files::content::Content;
 use crate::files::open::{File, O_APPEND};
 use crate::process::copies;
-use crate::process::errno::*;
 
 /// A buffer of a program: an address and bytes.
 pub(super) type Buffer = [u64; 2];

@@ -5,8 +5,8 @@ use core::sync::atomic::Ordering;
 
 use super::call::{Call, Row};
 use crate::cpus::walkers;
+use crate::errno::*;
 use crate::process::copies;
-use crate::process::errno::*;
 use crate::process::numbers;
 use crate::threads::dispatcher;
 use crate::threads::thread::Thread;

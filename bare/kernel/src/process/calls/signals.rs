@@ -6,7 +6,7 @@ use crate::fallible::Arc;
 
 use super::call::{Call, NO_ANSWER, Row};
 use super::time::deadline;
-use crate::process::errno::*;
+use crate::errno::*;
 use crate::process::signals::{Action, Info, SA_KNOWN, SI_TKILL, SIGKILL, SIGSTOP, SS_ONSTACK, Signal};
 use crate::process::{alarms, copies, family, numbers, sending, signal_frame, table};
 use crate::threads::waiters::{Interrupted, wait};

@@ -3,11 +3,11 @@
 use super::call::{Call, Row};
 use super::input::file;
 use super::paths::{AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW, check_flags, inode_at};
+use crate::errno::*;
 use crate::facts::page_size;
 use crate::files::inode::{Body, DEVICE, Inode};
 use crate::memory::{frames, pages};
 use crate::process::copies;
-use crate::process::errno::*;
 
 pub(super) const CALLS: &[Row] = calls![
     (43, "statfs", statfs),

@@ -4,9 +4,9 @@ use hardware::timer;
 
 use super::call::{Call, Row};
 use crate::clock::{LONGEST, SECOND, monotonic_nanoseconds, nanoseconds, ticks};
+use crate::errno::*;
 use crate::process::alarms::Clock;
 use crate::process::copies;
-use crate::process::errno::*;
 use crate::threads::waiters::{Interrupted, wait};
 
 pub(super) const CALLS: &[Row] = calls![

@@ -4,8 +4,8 @@ use crate::fallible::{Arc, List};
 use alloc::vec::Vec;
 
 use super::call::{Call, Row};
+use crate::errno::*;
 use crate::process::copies;
-use crate::process::errno::*;
 use crate::process::users::{ALL_CAPABILITIES, Ids, KEEP};
 
 pub(super) const CALLS: &[Row] = calls![

@@ -8,11 +8,11 @@ use hardware::timer::read_counter;
 use super::call::{Call, Row};
 use super::time::{deadline, write_time};
 use crate::clock::nanoseconds;
+use crate::errno::*;
 use crate::files::counter::MOST as MOST_COUNTED;
 use crate::files::inode::Body;
 use crate::files::open::{File, O_PATH};
 use crate::process::copies;
-use crate::process::errno::*;
 use crate::process::resources::FILES;
 use crate::threads::waiters::{Interrupted, Waiters, wait};
 

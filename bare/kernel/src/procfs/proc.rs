@@ -2,18 +2,19 @@
 //! are opened, and whenever they are read from their start.
 
 use crate::fallible::{Arc, Collect, List, NoMemory, try_box, try_format, try_text};
+use crate::files::{inode, tree};
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::inode::{Body, Inode, Made, S_IFDIR, S_IFLNK, S_IFREG};
 use super::settings;
-use super::text::Text;
 use super::who::Who;
+use super::{proc_text, smaps};
+use crate::errno::{EACCES, EINVAL, EIO, ENOENT, ENOTDIR, Errno};
+use crate::files::inode::{Body, Inode, Made, S_IFDIR, S_IFLNK, S_IFREG};
+use crate::files::text::Text;
 use crate::memory::mapped::named;
 use crate::process::copies;
-use crate::process::errno::{EACCES, EINVAL, EIO, ENOENT, ENOTDIR, Errno};
 use crate::process::table;
-use crate::report::{proc_text, smaps};
 use crate::threads::thread::try_current;
 
 /// What is at a place of `/proc`.
@@ -100,8 +101,13 @@ fn texts() -> impl Iterator<Item = &'static str> {
     TEXTS.into_iter().chain(settings::paths())
 }
 
+/// The folder `/proc`.
+pub(super) fn root() -> Result<Arc<Inode>, Errno> {
+    Proc::Root.inode()
+}
+
 impl Proc {
-    pub(super) fn inode(self) -> Result<Arc<Inode>, Errno> {
+    fn inode(self) -> Result<Arc<Inode>, Errno> {
         let mode = match &self {
             Self::Of(_, "mem" | "auxv" | "environ" | "pagemap" | "wchan") => 0o400,
             Self::Of(_, "clear_refs") => 0o200,
@@ -114,7 +120,7 @@ impl Proc {
             },
         };
         let mode = if self.is_memory() { 0o600 } else { mode };
-        let number = super::inode::number_of(&[&self.path()?]);
+        let number = inode::number_of(&[&self.path()?]);
         Ok(Inode::made(Body::Made(try_box(self)?), mode, number)?)
     }
 
@@ -240,7 +246,7 @@ impl Made for Proc {
 
     fn find(&self, name: &str) -> Result<Option<Arc<Inode>>, Errno> {
         if name == ".." {
-            return self.above()?.map_or_else(|| Ok(super::tree::root()), Self::inode).map(Some);
+            return self.above()?.map_or_else(|| Ok(tree::root()), Self::inode).map(Some);
         }
         let found = match self {
             Self::Root => match (name, name.parse()) {
@@ -268,7 +274,7 @@ impl Made for Proc {
 
     fn entries(&self) -> Result<Vec<(u64, u32, String)>, Errno> {
         let path = self.path()?;
-        let number = |name: &str| super::inode::number_of(&[&path, "/", name]);
+        let number = |name: &str| inode::number_of(&[&path, "/", name]);
         Ok(self.names()?.into_iter().map(|(kind, name)| (number(&name), kind, name)).try_list()?)
     }
 
@@ -284,7 +290,7 @@ impl Made for Proc {
                 None => Err(ENOENT),
             }),
             Self::Link(_, "root") => Ok(try_text("/")?),
-            Self::Link(who, _) => super::tree::path_of(&who.find()?.folder()),
+            Self::Link(who, _) => tree::path_of(&who.find()?.folder()),
             Self::Descriptor(who, which) => {
                 let file = who.open_file(*which)?;
                 Ok(named(&file.inode, &file.path)?)
@@ -304,7 +310,7 @@ impl Made for Proc {
             Self::Link(who, "exe") => {
                 who.find()?.image.with(|image| image.file.as_ref().map(|file| file.inode().clone())).ok_or(ENOENT)
             }
-            Self::Link(_, "root") => Ok(super::tree::root()),
+            Self::Link(_, "root") => Ok(tree::root()),
             Self::Link(who, _) => Ok(who.find()?.folder()),
             Self::Descriptor(who, which) => Ok(who.open_file(*which)?.inode.clone()),
             _ => Err(EINVAL),

@@ -2,9 +2,9 @@
 
 use alloc::string::String;
 
-use super::open::File;
+use crate::errno::{ENOENT, Errno};
 use crate::fallible::{Arc, NoMemory, try_format};
-use crate::process::errno::{ENOENT, Errno};
+use crate::files::open::File;
 use crate::process::table::{self, Process};
 use crate::threads::thread::Thread;
 

@@ -8,13 +8,13 @@ use core::ops::ControlFlow;
 use userspace::{Area, AreaFlags, Backing, Rights};
 
 use super::areas::{NAMES, areas_from, line, map_line};
+use crate::errno::Errno;
 use crate::facts::page_size;
 use crate::fallible::{List, NoMemory, try_text};
 use crate::files::inode::Body;
 use crate::files::text::Text;
 use crate::memory::mapped::Mapped;
 use crate::memory::{folios, frames};
-use crate::process::errno::Errno;
 use crate::process::space::Space;
 use crate::process::table::Process;
 use crate::threads::dispatcher;

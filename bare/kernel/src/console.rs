@@ -15,7 +15,7 @@ static CONSOLE: Lock<Option<Pl011>> = Lock::new(order::CONSOLE, None);
 
 /// Prints a line, whole, beside what other CPUs print.
 macro_rules! say {
-    ($($argument:tt)*) => { $crate::report::console::write_line(format_args!($($argument)*)) };
+    ($($argument:tt)*) => { $crate::console::write_line(format_args!($($argument)*)) };
 }
 pub(crate) use say;
 

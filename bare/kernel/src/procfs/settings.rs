@@ -1,15 +1,15 @@
 //! What programs set by writing to `/proc`: numbers of the machine, which are kept for who asks, and what a process is told of.
 
+use super::areas::line;
 use crate::fallible::{Arc, Lossy, try_format};
-use crate::report::line;
 use core::fmt::Write;
 use core::sync::atomic::{AtomicI64, Ordering};
 
 use userspace::Advice;
 
-use super::text::Text;
+use crate::errno::{EACCES, EINVAL, Errno};
+use crate::files::text::Text;
 use crate::memory::promises;
-use crate::process::errno::{EACCES, EINVAL, Errno};
 use crate::process::table::Process;
 use crate::threads::thread::{Thread, current};
 

@@ -5,12 +5,13 @@ use alloc::vec::Vec;
 
 use core::fmt::Write;
 
-use super::inode::{Body, Inode, Made, S_IFDIR, S_IFREG};
+use super::areas::line;
+use crate::errno::{EACCES, EINVAL, ENOTDIR, Errno};
 use crate::facts::page_size;
 use crate::fallible::{Arc, List, NoMemory, try_box, try_format, try_text};
+use crate::files::inode::{Body, Inode, Made, S_IFDIR, S_IFREG};
+use crate::files::{inode, text, tree};
 use crate::memory::folios;
-use crate::process::errno::{EACCES, EINVAL, ENOTDIR, Errno};
-use crate::report::line;
 
 /// A place of `/sys`, by its path below it, which is empty of `/sys` itself.
 pub(super) struct Sys {
@@ -74,7 +75,7 @@ impl Sys {
             Some(Text::Enabled(_) | Text::UsesZeros | Text::Fixed(_)) => 0o644,
             Some(Text::BlockBytes) => 0o444,
         };
-        let number = super::inode::number_of(&[&self.path()?]);
+        let number = inode::number_of(&[&self.path()?]);
         Ok(Inode::made(Body::Made(try_box(self)?), mode, number)?)
     }
 
@@ -114,7 +115,7 @@ impl Made for Sys {
     fn find(&self, name: &str) -> Result<Option<Arc<Inode>>, Errno> {
         let path = match (self.text, name, self.path.rsplit_once('/')) {
             (Some(_), ..) => return Err(ENOTDIR),
-            (None, "..", _) if self.path.is_empty() => return Ok(Some(super::tree::root())),
+            (None, "..", _) if self.path.is_empty() => return Ok(Some(tree::root())),
             (None, "..", above) => above.map_or(Ok(String::new()), |(above, _)| try_text(above))?,
             (None, ..) if self.path.is_empty() => try_text(name)?,
             (None, ..) => try_format!("{}/{name}", self.path)?,
@@ -131,7 +132,7 @@ impl Made for Sys {
             let Some(rest) = below(&path, &self.path) else { continue };
             let (kind, name) = rest.split_once('/').map_or((S_IFREG, rest), |(folder, _)| (S_IFDIR, folder));
             if !all.iter().any(|(.., known)| known == name) {
-                let number = super::inode::number_of(&[&self.path()?, "/", name]);
+                let number = inode::number_of(&[&self.path()?, "/", name]);
                 all.try_push((number, kind, try_text(name)?))?;
             }
         }
@@ -146,8 +147,8 @@ impl Made for Sys {
         Err(EINVAL)
     }
 
-    fn text(&self) -> super::text::Text {
-        let mut told = super::text::Text::new();
+    fn text(&self) -> text::Text {
+        let mut told = text::Text::new();
         match self.text {
             None => {}
             Some(Text::Enabled(order)) => folios::write(order, &mut told),
