@@ -21,9 +21,10 @@ pub(crate) const PUBLISHED: [&str; 4] = ["vellum-vmsa", "vellum-pagetable", "vel
 
 /// The public items of the published crates, held against the record
 ///
-/// The record is api.txt in the folder of each published crate: a line for each public item, as rustdoc lists them. An item
-/// that a released version had (the changelog has a heading for each) goes with a breaking version alone. `cargo xtask
-/// test` holds all four crates against their record, and packages them as they would be published.
+/// The record is api.txt in the folder of each published crate: a line for each public item, as
+/// rustdoc lists them. An item that a released version had (the changelog has a heading for each)
+/// goes with a breaking version alone. `cargo xtask test` holds all four crates against their
+/// record, and packages them as they would be published.
 #[derive(Parser)]
 #[command(
     no_binary_name = true,
@@ -71,9 +72,9 @@ fn record_path(package: &Package) -> String {
     package.manifest_path.with_file_name("api.txt").into_string()
 }
 
-/// The record of a crate, and the present text of it: `# NAME VERSION`, then an item a line, as rustdoc lists them. Its JSON is
-/// for nightly compilers alone, unless a variable tells a stable one otherwise; the compiler is pinned, so that the format
-/// stays what the reader knows.
+/// The record of a crate, and the present text of it: `# NAME VERSION`, then an item a line, as
+/// rustdoc lists them. Its JSON is for nightly compilers alone, unless a variable tells a stable
+/// one otherwise; the compiler is pinned, so that the format stays what the reader knows.
 fn read(package: &Package) -> Result<(String, String), Failure> {
     let (name, folder) = (&package.name, cargo::metadata()?.target_directory.join("api"));
     let words = ["rustdoc", "--quiet", "--package", name, "--lib", "--all-features", "--target-dir", folder.as_str()];

@@ -53,7 +53,8 @@ are known.
 Exit status: 0 clean, or a table was made; 1 a rule is broken or the load failed, 2 an option is
 wrong, 3 this host lacks something.";
 
-/// Linux under load, every store to its tables, TLBI and barrier judged by the rules of the simulated machine
+/// Linux under load, every store to its tables, TLBI and barrier judged by the rules of the
+/// simulated machine
 #[derive(Clone, PartialEq, Eq, Debug, Parser)]
 #[command(no_binary_name = true, after_help = EXAMPLES)]
 pub(crate) struct Options {

@@ -1,5 +1,6 @@
 //! `cargo xtask compare`: another kernel and ours, beside each other.
 
+pub(crate) mod compared;
 pub(crate) mod count;
 mod linux;
 pub(crate) mod programs;
@@ -15,31 +16,13 @@ use crate::{
 
 /// Another kernel and ours, beside each other
 ///
-/// Exit status: 0 counted, or the same; 1 a kernel did not get ready, or a difference; 2 an option is wrong, 3 this host
-/// lacks something.
+/// Exit status: 0 counted, or the same; 1 a kernel did not get ready, or a difference; 2 an option
+/// is wrong, 3 this host lacks something.
 #[derive(Subcommand)]
 pub(crate) enum Command {
     Programs(programs::Options),
     Selftests(selftests::Options),
     Linux(linux::Options),
-}
-
-/// The result of a comparison of programs.
-#[derive(Default)]
-pub(crate) struct Compared {
-    /// Runs that are as on Linux, or differ as is known.
-    pub(crate) same: usize,
-    /// Other runs, and checks of our kernel that failed behind them.
-    pub(crate) differing: usize,
-    pub(crate) text: String,
-    /// The package of the other kernel, or of the tests.
-    pub(crate) package: String,
-}
-
-impl Compared {
-    fn count(&mut self, is_same: bool) {
-        *(if is_same { &mut self.same } else { &mut self.differing }) += 1;
-    }
 }
 
 /// Entry of `cargo xtask compare`.

@@ -31,9 +31,9 @@ const ARM: Machine = Machine { name: "aarch64", target: "aarch64-unknown-linux-m
 
 /// Builds vellum as static programs and as Debian packages, for Linux on x86-64 and arm64
 ///
-/// Prints the files made, in target/dist: vellum-x86_64-linux, vellum-aarch64-linux, vellum_VERSION_ARCHITECTURE.deb of
-/// each, and SHA256SUMS. rustup fetches Rust's targets for musl if they are not there. No C compiler is needed. Without
-/// dpkg-deb, no packages are made.
+/// Prints the files made, in target/dist: vellum-x86_64-linux, vellum-aarch64-linux,
+/// vellum_VERSION_ARCHITECTURE.deb of each, and SHA256SUMS. rustup fetches Rust's targets for musl
+/// if they are not there. No C compiler is needed. Without dpkg-deb, no packages are made.
 #[derive(Args)]
 #[command(after_help = "Exit status: 0 built, 1 it does not build, 2 an option is wrong, 3 the target cannot be had.")]
 pub(crate) struct Options {}

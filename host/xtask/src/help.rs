@@ -4,28 +4,7 @@ use std::ffi::OsString;
 
 use clap::{Parser, error::ErrorKind};
 
-use crate::{
-    outcome::{Failure, Status},
-    terminal,
-};
-
-pub(crate) const BENCH_KERNEL: &str = include_str!("help/bench_kernel.txt");
-pub(crate) const BENCH_TLBIS: &str = include_str!("help/bench_tlbis.txt");
-
-/// Prints a help text.
-pub(crate) fn show(text: &str) -> Status {
-    terminal::print(text);
-    Status::Passed
-}
-
-/// Reads the arguments that follow `command`; none if help was asked for.
-pub(crate) fn options<O: Parser>(command: &str, arguments: &[OsString]) -> Result<Option<O>, Failure> {
-    match O::try_parse_from(arguments) {
-        Ok(options) => Ok(Some(options)),
-        Err(error) if !error.use_stderr() => Ok(None),
-        Err(error) => Err(refusal(&error, Some(command))),
-    }
-}
+use crate::outcome::Failure;
 
 /// Reads the arguments that follow `command`, which a test or another command wrote.
 pub(crate) fn read<O: Parser>(command: &str, arguments: &[OsString]) -> Result<O, Failure> {

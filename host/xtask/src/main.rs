@@ -35,7 +35,8 @@ use outcome::{Failure, Status};
 enum Command {
     Run(Box<boot::options::Options>),
     Test(test::Options),
-    /// The engine on the simulated machine, under every interleaving; litmus, zoo, code: other checks
+    /// The engine on the simulated machine, under every interleaving; litmus, zoo, code: other
+    /// checks
     #[command(disable_help_flag = true)]
     Check(Rest),
     Audit(audit::Options),
@@ -47,10 +48,11 @@ enum Command {
     Bench(Rest),
     /// Checks the house rules that no compiler checks
     ///
-    /// Prints one line for each finding: path:line: what, and what was expected. Dependencies are held against the list
-    /// in host/xtask/src/tidy/house.rs, and source files against the rules of CONTRIBUTING.md. Then it prints circles of
-    /// files and folders, and figures that may only fall. It lowers those of host/xtask/src/tidy/figures.tsv that fell. A
-    /// commit that raises one says `budget: CRATE +LINES, because …`, or `budget: ROOM FIGURE +N, because …`.
+    /// Prints one line for each finding: path:line: what, and what was expected. Dependencies are
+    /// held against the list in host/xtask/src/tidy/house.rs, and source files against the rules of
+    /// CONTRIBUTING.md. Then it prints circles of files and folders, and figures that may only
+    /// fall. It lowers those of host/xtask/src/tidy/figures.tsv that fell. A commit that raises one
+    /// says `budget: CRATE +LINES, because …`, or `budget: ROOM FIGURE +N, because …`.
     #[command(after_help = "Exit status: 0 nothing found, 1 findings, 2 an option is wrong.")]
     Tidy,
     Api(api::Options),

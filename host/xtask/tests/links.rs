@@ -1,5 +1,5 @@
-//! Links of README, of the guide, and of every page that one of them leads to: each leads to a file, and to a heading or a named
-//! place in it, as a forge names headings.
+//! Links of README, of the guide, and of every page that one of them leads to: each leads to a
+//! file, and to a heading or a named place in it, as a forge names headings.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -8,9 +8,10 @@ mod beside;
 mod boots;
 mod settings;
 
-use std::{ffi::OsString, fmt::Write, fs, path::Path};
+use std::{ffi::OsString, fmt::Write};
 
-use clap::Parser;
+use clap::Args;
+use fs_err as fs;
 
 use self::{
     boots::{Costs, Initrd, costs, of_linux, of_ours},
@@ -21,19 +22,30 @@ use crate::{
     boot::Programs,
     cargo, dist,
     fetch::linux::Kind,
-    help,
     outcome::{Failure, Status},
     terminal,
 };
 
-/// What a person asked for.
-#[derive(Clone, Debug, Parser)]
-#[command(no_binary_name = true, override_help = help::BENCH_KERNEL)]
-struct Options {
-    /// Whether the tables and the commands are written beside the other results.
+const ABOUT: &str =
+    "Boots one static program as the first process of Linux 7.3 and of ours, with 4K and 16K pages: first touch
+by a store, a load and an atomic, fork, munmap and mprotect of 256 MiB; the boot until it runs, and
+memory in use then. The same with huge pages (MADV_HUGEPAGE), and with folios of 64 KiB; pages of
+memfd_secret, both kernels above the monitor at level 3.
+
+One CPU, 2 GiB, one nanosecond of the emulator's clock for each instruction: a run is the same each
+time. `cargo xtask fetch linux --suite trixie-backports` gets the kernels.
+
+Exit status: 0 printed, 1 a kernel did not run the program, 2 an option is wrong, 3 this host lacks
+something.";
+
+/// Costs of memory for programs on Linux and on our kernel, in instructions
+#[derive(Args)]
+#[command(after_help = ABOUT)]
+pub(super) struct Options {
+    /// Also write bench/results/kernel.md, with the commands
     #[arg(long)]
     record: bool,
-    /// Whether a kernel for pages of 4K alone is measured beside ours, and nothing else.
+    /// Ours beside a kernel of ours for 4K alone: instructions, and bytes of text and data
     #[arg(long, conflicts_with = "record")]
     fixed_page_size: bool,
 }
@@ -41,12 +53,8 @@ struct Options {
 const RESULTS: &str = "bench/results/kernel.md";
 
 /// Entry of `cargo xtask bench kernel`.
-pub(super) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
-    let Some(options) = help::options::<Options>("bench kernel", arguments)? else {
-        return Ok(help::show(help::BENCH_KERNEL));
-    };
-    let program = fs::read(dist::build_static("programs")?.join("costs"));
-    let program = program.map_err(|error| Failure::file(Path::new("costs"), &error))?;
+pub(super) fn main(options: &Options) -> Result<Status, Failure> {
+    let program = fs::read(dist::build_static("programs")?.join("costs"))?;
     if options.fixed_page_size {
         terminal::print(&beside::fixed_page_size(&program)?);
         return Ok(Status::Passed);
@@ -56,7 +64,7 @@ pub(super) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
     if options.record {
         text += &format!("Made by what `cargo xtask bench kernel --record` runs:\n\n```\n{commands}```\n");
         let path = cargo::workspace().join(RESULTS);
-        fs::write(&path, text).map_err(|error| Failure::file(&path, &error))?;
+        fs::write(path, text)?;
     }
     Ok(Status::Passed)
 }

@@ -7,32 +7,35 @@
 use std::{
     ffi::{OsStr, OsString},
     fmt::Write,
-    fs,
 };
 
-use clap::Parser;
+use clap::Args;
+use fs_err as fs;
 
 use crate::{
     bare::Program,
     boot::{self, Programs, guest, options},
-    cargo, help,
+    cargo,
     outcome::{Failure, Status},
     terminal,
 };
 
-/// What a person asked for.
-#[derive(Clone, Debug, Parser)]
-#[command(no_binary_name = true, override_help = help::BENCH_TLBIS)]
-struct Options {
-    /// Whether the table is written beside the other results.
+/// TLBIs of one workload on our kernel, by kind, and the cost of a part of a folio
+///
+/// Parts of folios that change or go, a fork, an exec, the end, at each page size, policy of folios
+/// and level of FEAT_BBM. One CPU, 1 GiB, one nanosecond of the emulator's clock for each
+/// instruction: a run is the same each time.
+#[derive(Args)]
+pub(super) struct Options {
+    /// Also write bench/results/tlbis.md
     #[arg(long)]
     record: bool,
 }
 
 const SIZES: [&str; 3] = ["4k", "16k", "64k"];
 const FOLIOS: [&str; 3] = ["never", "group", "block"];
-/// What the table says of a row, and the words for it: levels of FEAT_BBM; and level 2 in place, where EL1's invalidations are said to
-/// end conflicts.
+/// What the table says of a row, and the words for it: levels of FEAT_BBM; and level 2 in place,
+/// where EL1's invalidations are said to end conflicts.
 const POLICIES: [(&str, &str); 5] = [
     ("0", "vellum.bbm=0"),
     ("1", "vellum.bbm=1"),
@@ -54,10 +57,7 @@ const HEAD: &str = "# TLBIs of programs, by kind\n\n\
     |---|---|---|--:|--:|--:|--:|--:|--:|\n";
 
 /// Entry of `cargo xtask bench tlbis`.
-pub(super) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
-    let Some(options) = help::options::<Options>("bench tlbis", arguments)? else {
-        return Ok(help::show(help::BENCH_TLBIS));
-    };
+pub(super) fn main(options: &Options) -> Result<Status, Failure> {
     let built = Programs::build(&[Program::Kernel], &mut |line| eprintln!("{line}"))?;
     let mut text = HEAD.to_owned();
     for size in SIZES {
@@ -74,7 +74,7 @@ pub(super) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
     if options.record {
         text += "\nMade by `cargo xtask bench tlbis --record`.\n";
         let path = cargo::workspace().join(RESULTS);
-        fs::write(&path, text).map_err(|error| Failure::file(&path, &error))?;
+        fs::write(path, text)?;
     }
     Ok(Status::Passed)
 }

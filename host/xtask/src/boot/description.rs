@@ -1,4 +1,5 @@
-//! A machine from a text: what each CPU says of itself, and what else the monitor makes, for its command line.
+//! A machine from a text: what each CPU says of itself, and what else the monitor makes, for its
+//! command line.
 //!
 //! ```text
 //! [[cpu]] cpus = [1, 2]  bbm = 0   ─▶  monitor.cpu1.mmfr2=0x0/0xf0000000000000 monitor.cpu2.mmfr2=…
@@ -203,8 +204,8 @@ impl Cpu {
     }
 }
 
-/// Words of a table: numbers that are there, words without a number that are set, addresses. The seed stands among them
-/// always: without any word there would be no conflicts, and no realm.
+/// Words of a table: numbers that are there, words without a number that are set, addresses. The
+/// seed stands among them always: without any word there would be no conflicts, and no realm.
 fn table(
     name: &str,
     seed: Option<u64>,

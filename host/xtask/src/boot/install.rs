@@ -27,7 +27,8 @@ pub(crate) fn ensure_qemu() -> Result<(), Failure> {
     };
     eprintln!("cargo xtask: {} is not installed; installing the package {PACKAGE} with apt-get", qemu::PROGRAM);
     let install = ["install", "--yes", "--no-install-recommends", PACKAGE];
-    // Images of Debian come without lists, and old ones name packages that the mirrors have replaced.
+    // Images of Debian come without lists, and old ones name packages that the mirrors have
+    // replaced.
     let is_installed = apt(privilege, &install) || (apt(privilege, &["update"]) && apt(privilege, &install));
     if is_installed && runs(qemu::PROGRAM, &["--version"]) {
         return Ok(());

@@ -65,7 +65,8 @@ pub(crate) struct Options {
     /// Added to the kernel's command line; may be given more than once
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) append: Vec<String>,
-    /// QEMU's machine; or with --monitor a text that says what each CPU is, as in bare/monitor/machines
+    /// QEMU's machine; or with --monitor a text that says what each CPU is, as in
+    /// bare/monitor/machines
     #[arg(long, value_name = "NAME or FILE.toml", default_value = VIRT)]
     pub(crate) machine: String,
     /// Run the monitor at EL2, and the kernel above it; its report comes at the end
@@ -74,7 +75,8 @@ pub(crate) struct Options {
     /// What the monitor is to make of the machine: `--machine` with a file.
     #[arg(skip)]
     pub(crate) description: Option<PathBuf>,
-    /// Another arm64 Image, which has no verdict; with --monitor also a guest of ours: fuzzer, realm or resizer
+    /// Another arm64 Image, which has no verdict; with --monitor also a guest of ours: fuzzer,
+    /// realm or resizer
     #[arg(long, value_name = "IMAGE")]
     pub(crate) kernel: Option<PathBuf>,
     /// An initial RAM disk; with --init, a cpio archive (newc) that holds the program
@@ -111,7 +113,8 @@ pub(crate) struct Options {
     // `None` with `--gdb`: a person at a debugger is not hurried.
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = timeout, conflicts_with = "gdb")]
     pub(crate) timeout: Option<Duration>,
-    /// The host's QEMU, one of version 7.2 or 11 (`cargo xtask fetch qemu`), or the program at a path
+    /// The host's QEMU, one of version 7.2 or 11 (`cargo xtask fetch qemu`), or the program at a
+    /// path
     #[arg(long = "qemu", value_name = "VERSION or PATH", default_value = "host", value_parser = emulator::parse)]
     pub(crate) emulator: Emulator,
     /// Further arguments for QEMU, added last
@@ -195,8 +198,8 @@ impl Default for Options {
     }
 }
 
-/// Reads what follows `cargo xtask run`, as a shell takes it apart: single quotes keep blanks. What follows `--` is QEMU's and
-/// is not looked at.
+/// Reads what follows `cargo xtask run`, as a shell takes it apart: single quotes keep blanks. What
+/// follows `--` is QEMU's and is not looked at.
 pub(crate) fn of(text: &str) -> Result<Options, Failure> {
     let (mut words, mut is_quoted) = (vec![String::new()], false);
     for symbol in text.trim_end().chars() {

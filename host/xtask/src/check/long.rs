@@ -1,4 +1,5 @@
-//! Checks that need more time than `cargo xtask test` has for them: `cargo xtask check all` runs them and records their results.
+//! Checks that need more time than `cargo xtask test` has for them: `cargo xtask check all` runs
+//! them and records their results.
 //!
 //! ```text
 //!   checks/record.tsv    name │ result │ last line │ date │ commit │ digest of the files it is about

@@ -24,8 +24,9 @@ use crate::{
 
 /// Leaves and tables of the kernel's half of the addresses, today's Linux and ours
 ///
-/// Above all-resize, boot-cpu-does-not, secondaries-do-not and cortex-x4-a720. Each boot has four CPUs, and takes minutes
-/// on a busy machine. `cargo xtask fetch linux --suite trixie-backports` gets the kernel.
+/// Above all-resize, boot-cpu-does-not, secondaries-do-not and cortex-x4-a720. Each boot has four
+/// CPUs, and takes minutes on a busy machine. `cargo xtask fetch linux --suite trixie-backports`
+/// gets the kernel.
 #[derive(Clone, PartialEq, Eq, Debug, Parser)]
 #[command(no_binary_name = true)]
 pub(crate) struct Options {

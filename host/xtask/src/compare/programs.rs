@@ -15,7 +15,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, value_parser};
 
-use super::Compared;
+use super::compared::Compared;
 use crate::{
     bare::Program,
     boot::{
@@ -31,9 +31,10 @@ use excuses::Excuses;
 
 /// Output and status of programs, on our kernel and on Linux in the same QEMU
 ///
-/// Each program runs alone, as root, in a folder of its own that is removed afterwards, with nothing to read. Many share a
-/// boot. A program that takes the kernel along, or never ends, is named, and the others go on in another boot.
-/// `programs/excuses.tsv` lists lines that may differ, with reasons.
+/// Each program runs alone, as root, in a folder of its own that is removed afterwards, with
+/// nothing to read. Many share a boot. A program that takes the kernel along, or never ends, is
+/// named, and the others go on in another boot. `programs/excuses.tsv` lists lines that may differ,
+/// with reasons.
 #[derive(Clone, PartialEq, Eq, Debug, Parser)]
 #[command(no_binary_name = true)]
 pub(crate) struct Options {

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use clap::{Parser, value_parser};
 
 use super::{
-    Compared,
+    compared::Compared,
     programs::{
         WORDS,
         boots::{Kernel, Machine},
@@ -36,9 +36,9 @@ use results::Part;
 
 /// Linux's own tests of memory management, on today's Linux and on our kernel
 ///
-/// Prints a table, and the parts that differ. Linux has no 64K there: only parts that the Linux of 4K has count then.
-/// `programs/selftests.tsv` lists parts that are known to differ, with reasons. `cargo xtask fetch selftests` gets the
-/// tests, and a compiler.
+/// Prints a table, and the parts that differ. Linux has no 64K there: only parts that the Linux of
+/// 4K has count then. `programs/selftests.tsv` lists parts that are known to differ, with reasons.
+/// `cargo xtask fetch selftests` gets the tests, and a compiler.
 #[derive(Clone, PartialEq, Eq, Debug, Parser)]
 #[command(no_binary_name = true)]
 pub(crate) struct Options {

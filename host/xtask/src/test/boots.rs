@@ -1,4 +1,5 @@
-//! The boots that must be green: `boots.toml` as data, with README's rows and the matrix, which follow from what CPU models have.
+//! The boots that must be green: `boots.toml` as data, with README's rows and the matrix, which
+//! follow from what CPU models have.
 
 mod matrix;
 mod rows;

@@ -117,7 +117,8 @@ fn virtual_bits(said: &Transcript, bits: &str) -> Result<(), String> {
     }
 }
 
-/// Whether a line has all these words, with ` & ` between them, in capitals or not; `4k` is no word of `64k`.
+/// Whether a line has all these words, with ` & ` between them, in capitals or not; `4k` is no word
+/// of `64k`.
 fn has_words(line: &str, words: &str) -> bool {
     let line = line.to_ascii_lowercase();
     words

@@ -8,7 +8,9 @@ use crate::{
     audit as linux_audit,
     bare::Program,
     boot::{audit, emulator::Emulator},
-    cargo, compare, dist,
+    cargo,
+    compare::{self, compared::Compared},
+    dist,
     fetch::{
         linux::{Kind, Linux},
         qemu::Version,
@@ -38,7 +40,8 @@ pub(super) fn audited(say: Say<'_>) -> Result<Outcome, Failure> {
     run(variables.to_vec(), emulator, say)
 }
 
-/// What follows `cargo xtask audit`: a boot of today's Linux alone, and what `--full` has beyond it, under load.
+/// What follows `cargo xtask audit`: a boot of today's Linux alone, and what `--full` has beyond
+/// it, under load.
 pub(super) const BOOT: &[&str] = &["linux --rounds 0"];
 pub(super) const LOADS: &[&str] = &[
     "linux --cpus 1",
@@ -73,8 +76,8 @@ pub(super) fn selftests(emulator: &Emulator, say: Say<'_>) -> Result<Outcome, Fa
     Ok(of_compared(compare::selftests::compare_all(emulator, say)?, "cargo xtask compare selftests"))
 }
 
-fn of_compared(compared: compare::Compared, repeat: &str) -> Outcome {
-    let compare::Compared { same: passed, differing: failed, text: output, package: note } = compared;
+fn of_compared(compared: Compared, repeat: &str) -> Outcome {
+    let Compared { same: passed, differing: failed, text: output, package: note } = compared;
     Outcome { passed, failed, output, note, repeat: Some(repeat.to_owned()), ..Outcome::default() }
 }
 

@@ -61,7 +61,8 @@ pub(crate) struct Options {
     /// Only the boots of README's table, which is written anew
     #[arg(long = "table")]
     wants_table: bool,
-    /// Fetches missing kernels, QEMUs and chromium, counts a skip as a failure, and tries a clone without builds
+    /// Fetches missing kernels, QEMUs and chromium, counts a skip as a failure, and tries a clone
+    /// without builds
     #[arg(long = "full")]
     wants_full: bool,
     /// QEMU for all boots that name none: host, 7.2, 11 or a path

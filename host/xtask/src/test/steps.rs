@@ -118,8 +118,9 @@ fn code(say: Say<'_>) -> Result<Outcome, Failure> {
 
 /// Packages what is published, and compares what it offers with the record.
 fn published(say: Say<'_>) -> Result<Outcome, Failure> {
-    // A folder that no packaging has used. Cargo unpacks a crate once for each folder that the crate was packaged in, and
-    // never looks again: packaged in the same place, a crate is built against what its neighbours were at first.
+    // A folder that no packaging has used. Cargo unpacks a crate once for each folder that the
+    // crate was packaged in, and never looks again: packaged in the same place, a crate is built
+    // against what its neighbours were at first.
     let folder = cargo::new_folder("published")?;
     let names = owned(&api::PUBLISHED);
     let words = ["package", "--allow-dirty", "--target-dir", &folder];

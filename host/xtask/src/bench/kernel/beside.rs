@@ -1,6 +1,6 @@
 //! Our kernel beside one of the same sources for pages of 4K alone.
 
-use std::{fmt::Write, fs, path::Path};
+use std::fmt::Write;
 
 use elf::{
     ElfBytes,
@@ -8,6 +8,7 @@ use elf::{
     endian::LittleEndian,
     section::SectionHeader,
 };
+use fs_err as fs;
 
 use super::{
     boots::{Initrd, costs, of_ours},
@@ -19,8 +20,7 @@ use crate::{bare::Program, boot::Programs, outcome::Failure};
 pub(super) fn fixed_page_size(program: &[u8]) -> Result<String, Failure> {
     let (initrd, setting) = (Initrd::write(program)?, &SETTINGS[0]);
     let measure = |built: Programs| {
-        let elf = fs::read(&built.find(Program::Kernel)?.elf);
-        let sizes = sizes(&elf.map_err(|error| Failure::file(Path::new("kernel"), &error))?);
+        let sizes = sizes(&fs::read(&built.find(Program::Kernel)?.elf)?);
         Ok((costs(setting, &of_ours("4k", setting), &initrd, &built, &mut String::new())?, sizes))
     };
     // The second build takes the first one's place.

@@ -4,9 +4,10 @@ use std::{
     collections::BTreeMap,
     ffi::{OsStr, OsString},
     fmt::Write,
-    fs,
     path::PathBuf,
 };
+
+use fs_err as fs;
 
 use super::settings::{MACHINE, Row, Setting};
 use crate::{
@@ -31,7 +32,7 @@ impl Initrd {
         ["dev", "proc"].iter().for_each(|folder| archive.folder(folder));
         archive.console("dev/console");
         archive.program("init", program);
-        fs::write(&path, archive.finish()).map_err(|error| Failure::file(&path, &error))?;
+        fs::write(&path, archive.finish())?;
         Ok(Self(path))
     }
 }
