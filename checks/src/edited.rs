@@ -42,33 +42,24 @@ const fn scope(parameters: &Parameters) -> Scope {
     if parameters.is_global { Scope::Global } else { Scope::Asid(ASID) }
 }
 
-impl Edited for El1 {
-    fn of(parameters: &Parameters) -> Self {
-        Self { scope: scope(parameters), tlb: parameters.tlb, hardware_updates: parameters.hardware_updates() }
-    }
+macro_rules! two_privileges {
+    ($($regime:ident)*) => {$(
+        impl Edited for $regime {
+            fn of(parameters: &Parameters) -> Self {
+                Self { scope: scope(parameters), tlb: parameters.tlb, hardware_updates: parameters.hardware_updates() }
+            }
 
-    fn leaf(attributes: Stage1Attributes) -> Stage1Attributes {
-        attributes
-    }
+            fn leaf(attributes: Stage1Attributes) -> Stage1Attributes {
+                attributes
+            }
 
-    fn edit(set: Stage1Attributes, clear: Stage1Attributes) -> (Stage1Attributes, Stage1Attributes) {
-        (set, clear)
-    }
+            fn edit(set: Stage1Attributes, clear: Stage1Attributes) -> (Stage1Attributes, Stage1Attributes) {
+                (set, clear)
+            }
+        }
+    )*};
 }
-
-impl Edited for El2And0 {
-    fn of(parameters: &Parameters) -> Self {
-        Self { scope: scope(parameters), tlb: parameters.tlb, hardware_updates: parameters.hardware_updates() }
-    }
-
-    fn leaf(attributes: Stage1Attributes) -> Stage1Attributes {
-        attributes
-    }
-
-    fn edit(set: Stage1Attributes, clear: Stage1Attributes) -> (Stage1Attributes, Stage1Attributes) {
-        (set, clear)
-    }
-}
+two_privileges!(El1 El2And0);
 
 impl Edited for El2 {
     fn of(parameters: &Parameters) -> Self {

@@ -144,11 +144,6 @@ impl Run {
         (self.host, self.ledger, self.sharing, self.sites)
     }
 
-    /// What is known of shared words.
-    pub fn sharing_mut(&mut self) -> &mut Sharing {
-        &mut self.sharing
-    }
-
     /// What a thread will do next.
     pub fn pending(&self, thread: usize) -> Option<&Request> {
         self.threads[thread].pending.as_ref().map(|asked| &asked.request)

@@ -17,7 +17,6 @@ const VERSION: u32 = 0xc400_0190;
 const REALM_CONFIG: u32 = 0xc400_0196;
 const IPA_STATE_SET: u32 = 0xc400_0197;
 const IPA_STATE_GET: u32 = 0xc400_0198;
-const HOST_CALL: u32 = 0xc400_0199;
 
 const VERSION_1_0: u64 = 0x1_0000;
 const SUCCESS: u64 = 0;
@@ -175,9 +174,4 @@ pub fn is_all(rmm: &impl Rmm, range: PhysicalRange, wanted: State) -> bool {
 /// Whether every granule of a range is RAM.
 pub fn is_ram(rmm: &impl Rmm, range: PhysicalRange) -> bool {
     is_all(rmm, range, State::Ram)
-}
-
-/// Makes a call of the host's, by a structure of 256 bytes in RAM that has the immediate and the registers. Whether the RMM passed it on.
-pub fn call_host(rmm: &impl Rmm, structure: PhysAddr) -> bool {
-    rmm.call(HOST_CALL, [structure.bits(), 0, 0, 0])[0] == SUCCESS
 }
