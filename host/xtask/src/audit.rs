@@ -235,17 +235,6 @@ mod tests {
     }
 
     #[test]
-    fn arguments() {
-        let options = parse("linux --page-size 16k --cpus 4 -- --forget all").expect("options");
-        assert_eq!((options.cpus, options.rounds, options.words.len()), (4, 1, 2));
-        assert!(
-            ["bsd", "linux --page-size 64k", "linux --cpus 9", "linux --load heavy"]
-                .iter()
-                .all(|words| parse(words).is_err())
-        );
-    }
-
-    #[test]
     fn versions_are_known_by_the_packages_name() {
         let linux = |name: &str| Linux { kernel: "k".into(), busybox: "b".into(), modules: vec![], name: name.into() };
         assert!(known(&linux("linux-binary-7.3.4+deb13-arm64-16k"), "-16k").is_ok());

@@ -253,31 +253,6 @@ mod tests {
     }
 
     #[test]
-    fn both_rows_stand_beneath_their_columns() {
-        let count = |leaves: u64, tables: u64| {
-            let totals = format!(
-                "{{\"leaves\":{leaves},\"leaves_by_level\":{{\"3\":{leaves}}},\"tables\":{tables},\"table_bytes\":{}}}",
-                tables << 12
-            );
-            Count::read(&totals).expect("totals")
-        };
-        let seen = |kernel: &str, count, conflicts: &str| Seen {
-            kernel: kernel.to_owned(),
-            count,
-            after_stress: Some(count),
-            reserve: (kernel == "Vellum").then(|| "80 in reserve, 320K".to_owned()),
-            conflicts: conflicts.to_owned(),
-        };
-        let text =
-            table(&[seen("linux", count(518_000, 1040), "panics: why"), seen("Vellum", count(1500, 9), "7 survived")]);
-        let lines: Vec<&str> = text.lines().collect();
-        let end = |line: &str, word: &str| line.find(word).map(|at| at + word.len());
-        assert_eq!(end(lines[1], "leaves"), end(lines[2], "518000"));
-        assert_eq!(end(lines[1], "tables"), end(lines[3], "9  ").map(|at| at - 2));
-        assert!(lines[3].ends_with("7 survived") && lines[6].ends_with("linux panics: why"), "{text}");
-    }
-
-    #[test]
     fn names_and_reserves() {
         let linux =
             |name: &str| Linux { kernel: "k".into(), busybox: "b".into(), modules: vec![], name: name.to_owned() };

@@ -12,12 +12,9 @@ pub(crate) mod linux;
 pub(crate) mod qemu;
 pub(crate) mod selftests;
 
-use std::path::PathBuf;
-
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::{
-    cargo,
     outcome::{Failure, Status},
     terminal,
 };
@@ -82,11 +79,6 @@ pub(crate) fn main(options: Options) -> Result<Status, Failure> {
         Some(What::Chromium) => fetch_chromium(again),
         Some(What::Selftests) => fetch_selftests(again),
     }
-}
-
-/// All that is fetched.
-fn folder() -> PathBuf {
-    cargo::workspace().join(".fetched")
 }
 
 /// The host's kernel; or of a suite the kernels with 4K and with 16K pages.

@@ -21,29 +21,12 @@ use fs_err as fs;
 
 use super::{files::Files, image, options::Options, qemu};
 use crate::{fetch::qemu::PROGRAM, outcome::Failure};
+pub(crate) use edit::IMAGE;
+use edit::Scene;
 use shapes::Shape;
 
-/// Where the Image lies: 2 MiB above the start of RAM, as QEMU's own loader has it.
-pub(crate) const IMAGE: u64 = 0x4020_0000;
 /// Where the blob lies unless a shape wants it elsewhere.
 const BLOB: u64 = 0x4400_0000;
-
-/// What a shape may change.
-pub(crate) struct Scene {
-    pub(crate) tree: DeviceTree,
-    /// Bytes of RAM at [`edit::RAM`].
-    pub(crate) ram_bytes: u64,
-    /// Bytes that the Image takes with its bss, by its header.
-    pub(crate) image_bytes: u64,
-    /// Where the blob lies.
-    pub(crate) blob_at: u64,
-    /// What x0 holds at entry, if not that.
-    pub(crate) passed: Option<u64>,
-    /// Memory beside RAM: where, and how many MiB. The tree tells of it only if the shape says so.
-    pub(crate) modules: Vec<(u64, u64)>,
-    /// What is done to the finished blob.
-    pub(crate) damage: Option<fn(&mut Vec<u8>)>,
-}
 
 /// The command that boots `image` by a tree of this shape, and the files it needs.
 pub(crate) fn command(options: &Options, image: &Path, shape: &Shape) -> Result<(Command, Files), Failure> {

@@ -11,6 +11,7 @@ use std::{
 use fs_err as fs;
 
 use crate::{
+    cargo,
     command::{output, runs},
     outcome::Failure,
 };
@@ -22,6 +23,11 @@ const MIRROR_VARIABLE: &str = "VELLUM_DEBIAN";
 /// Debian's own keys, by the names that its releases gave the file.
 const KEYRINGS: [&str; 2] =
     ["/usr/share/keyrings/debian-archive-keyring.gpg", "/usr/share/keyrings/debian-archive-keyring.pgp"];
+
+/// All that is fetched.
+pub(super) fn folder() -> PathBuf {
+    cargo::workspace().join(".fetched")
+}
 
 /// An apt that knows one architecture alone, and keeps all it learns under one folder.
 pub(super) struct Apt {

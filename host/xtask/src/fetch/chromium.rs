@@ -11,14 +11,17 @@ use std::{
 
 use fs_err as fs;
 
-use super::{apt::Apt, qemu::architecture};
+use super::{
+    apt::{self, Apt},
+    qemu::architecture,
+};
 use crate::outcome::Failure;
 
 const PACKAGE: &str = "chromium-headless-shell";
 
 /// The script, whether it is there or not.
 pub(crate) fn path() -> PathBuf {
-    super::folder().join("chromium/chromium")
+    apt::folder().join("chromium/chromium")
 }
 
 /// Fetches it, whatever is there.
@@ -26,7 +29,7 @@ pub(super) fn fetch() -> Result<(), Failure> {
     let Some(architecture) = architecture() else {
         return Err(Failure::host_lacks(format!("Debian's {PACKAGE} is not looked for on {}", consts::ARCH)));
     };
-    let apt = Apt::new(&super::folder().join("apt"), architecture, None)?;
+    let apt = Apt::new(&apt::folder().join("apt"), architecture, None)?;
     apt.update()?;
     if apt.version(PACKAGE)?.is_none() {
         return Err(Failure::host_lacks(format!("the host's package sources have no {PACKAGE}: only Debian does")));

@@ -101,22 +101,4 @@ mod tests {
         assert!(recognise(&zboot(b"gzip", b"abc")[..513]).is_err_and(|line| line.contains("beyond")));
         assert!(recognise(&zboot(b"gzip", b"abc")[..10]).is_err());
     }
-
-    /// Bytes that gzip made of an Image: what the file holds afterwards is the Image.
-    #[test]
-    fn a_zboot_becomes_the_image_inside() {
-        let folder = std::env::temp_dir().join(format!("vellum-zboot-{}", std::process::id()));
-        fs::create_dir_all(&folder).expect("a folder");
-        let (plain, kernel) = (folder.join("plain"), folder.join("vmlinuz"));
-        fs::write(&plain, image()).expect("written");
-        let input = File::open(&plain).expect("the file").into_parts().0;
-        let packed = Command::new("gzip").arg("-c").stdin(input).output().expect("gzip runs");
-        fs::write(&kernel, zboot(b"gzip", &packed.stdout)).expect("written");
-        let unpacked = unpack(&kernel);
-        assert!(unpacked.is_ok(), "{unpacked:?}");
-        assert_eq!(fs::read(&kernel).expect("the kernel"), image());
-        fs::write(&kernel, zboot(b"gzip", b"not of gzip")).expect("written");
-        assert!(unpack(&kernel).is_err());
-        fs::remove_dir_all(folder).expect("removed");
-    }
 }

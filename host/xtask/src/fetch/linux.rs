@@ -4,7 +4,11 @@ use std::path::{Path, PathBuf};
 
 use fs_err as fs;
 
-use super::{apt::Apt, cpio::Archive, image};
+use super::{
+    apt::{self, Apt},
+    cpio::Archive,
+    image,
+};
 use crate::{cargo, outcome::Failure};
 
 /// The suite with today's Linux.
@@ -63,7 +67,7 @@ impl Kind {
 
     fn folder(&self) -> PathBuf {
         let suite = self.suite.as_ref().map_or(String::new(), |suite| format!("-{suite}"));
-        super::folder().join(format!("linux{suite}{}", self.flavour()))
+        apt::folder().join(format!("linux{suite}{}", self.flavour()))
     }
 
     /// What has been fetched, if it has.
@@ -85,7 +89,7 @@ impl Kind {
 
     /// Fetches it, whatever is there.
     pub(crate) fn fetch(&self) -> Result<Linux, Failure> {
-        let apt = Apt::new(&super::folder().join("apt"), "arm64", self.suite.as_deref())?;
+        let apt = Apt::new(&apt::folder().join("apt"), "arm64", self.suite.as_deref())?;
         apt.update()?;
         let kernel = apt.newest_kernel(&self.package())?;
         // Newer kernels have their modules in a package of their own.

@@ -17,7 +17,7 @@ use std::{
 use clap::ValueEnum;
 use fs_err as fs;
 
-use super::apt::Apt;
+use super::apt::{self, Apt};
 use crate::outcome::Failure;
 
 /// The emulator's program.
@@ -51,7 +51,7 @@ impl Version {
     }
 
     fn folder(self) -> PathBuf {
-        super::folder().join(format!("qemu-{self}"))
+        apt::folder().join(format!("qemu-{self}"))
     }
 
     /// Whether a version in full, such as 11.1.3, is this one.
@@ -73,7 +73,7 @@ impl Version {
             let line = format!("Debian's QEMU is not looked for on {}", consts::ARCH);
             return Err(Failure::host_lacks(line));
         };
-        let apt = Apt::new(&super::folder().join("apt"), architecture, Some(self.suite()))?;
+        let apt = Apt::new(&apt::folder().join("apt"), architecture, Some(self.suite()))?;
         apt.update()?;
         let found = apt.version(PACKAGE)?.unwrap_or_default();
         if !self.is(upstream(&found)) {

@@ -15,7 +15,11 @@ use std::{
 
 use fs_err as fs;
 
-use super::{apt::Apt, linux::TODAY, qemu::architecture};
+use super::{
+    apt::{self, Apt},
+    linux::TODAY,
+    qemu::architecture,
+};
 use crate::{cargo, command::output, outcome::Failure};
 
 /// The tests that are built.
@@ -52,7 +56,7 @@ const COMPILER: &str = "gcc-aarch64-linux-gnu";
 const LIBRARY: &str = "libc6-dev-arm64-cross";
 
 fn folder() -> PathBuf {
-    super::folder().join("selftests")
+    apt::folder().join("selftests")
 }
 
 /// The package of the source, if all has been fetched.
@@ -72,7 +76,7 @@ pub(super) fn fetch() -> Result<(), Failure> {
         let line = format!("no compiler for arm64 is looked for on {}: on x86-64 alone", consts::ARCH);
         return Err(Failure::host_lacks(line));
     };
-    let (package, root) = (folder().join("package"), super::folder().join("apt"));
+    let (package, root) = (folder().join("package"), apt::folder().join("apt"));
     // The package's name comes last: without it, nothing counts as fetched.
     let _ = fs::remove_file(&package);
     let host = Apt::new(&root, architecture, None)?;

@@ -1,5 +1,10 @@
 //! One boot test: boots the kernel, and holds what it said against what was expected.
-use super::{Outcome, Say, boots::Boot, expect, table};
+use super::{
+    boots::boot::Boot,
+    expect,
+    outcome::{Outcome, Say},
+    table,
+};
 use crate::{
     bare::Program,
     boot::{

@@ -7,7 +7,7 @@ use std::{
 
 use fs_err as fs;
 
-use super::{Outcome, Say};
+use super::outcome::{Outcome, Say};
 use crate::{cargo, outcome::Failure};
 
 /// A command line, in which folder it is called, and what it says. `~` is the folder of all of them.

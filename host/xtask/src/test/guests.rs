@@ -3,7 +3,10 @@
 
 use std::path::PathBuf;
 
-use super::{Outcome, Say, boot, libtest};
+use super::{
+    boot, libtest,
+    outcome::{Outcome, Say},
+};
 use crate::{
     audit as linux_audit,
     bare::Program,

@@ -15,8 +15,9 @@ use std::{
 };
 
 use super::{
-    Outcome, boot,
-    boots::Boot,
+    boot,
+    boots::boot::Boot,
+    outcome::Outcome,
     report::Report,
     steps::{self, Step},
     table,

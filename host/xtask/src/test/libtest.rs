@@ -1,6 +1,6 @@
 //! What Rust's test harness prints, counted.
 
-use super::Outcome;
+use super::outcome::Outcome;
 
 /// The outcome of `cargo test`, from what it printed, and whether it succeeded.
 pub(crate) fn counted((output, has_succeeded): (String, bool)) -> Outcome {

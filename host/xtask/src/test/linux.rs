@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use super::{Outcome, Say, expect};
+use super::{
+    expect,
+    outcome::{Outcome, Say},
+};
 use crate::{
     bare::Program,
     boot::{

@@ -14,6 +14,7 @@ mod guests;
 mod lanes;
 mod libtest;
 mod linux;
+mod outcome;
 mod report;
 mod skips;
 mod steps;
@@ -30,6 +31,7 @@ use crate::{
     outcome::{Failure, Status},
     terminal,
 };
+use outcome::Outcome;
 use report::Report;
 use skips::Skips;
 
@@ -76,78 +78,6 @@ impl Options {
     }
 }
 
-/// Takes a line that says what a step is doing.
-type Say<'s> = &'s mut dyn FnMut(&str);
-
-/// What came of a step.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-struct Outcome {
-    passed: usize,
-    failed: usize,
-    /// Names and reasons.
-    skipped: Vec<(String, String)>,
-    /// A few words for the step's line.
-    note: String,
-    /// Shown if the step fails.
-    output: String,
-    /// The command that repeats a failure, where it is not `cargo xtask test NAME`.
-    repeat: Option<String>,
-    /// What README's table says of a boot.
-    cell: Option<String>,
-}
-
-impl Outcome {
-    fn passed(note: impl Into<String>) -> Outcome {
-        Outcome { passed: 1, note: note.into(), ..Outcome::default() }
-    }
-
-    fn failed(output: impl Into<String>) -> Outcome {
-        Outcome { failed: 1, output: output.into(), ..Outcome::default() }
-    }
-
-    /// What cargo printed, and whether it succeeded.
-    fn of_call((output, has_succeeded): (String, bool)) -> Outcome {
-        if has_succeeded { Outcome::passed("") } else { Outcome::failed(output) }
-    }
-
-    fn of_problems(lines: &[String]) -> Outcome {
-        if lines.is_empty() { Outcome::passed("") } else { Outcome::failed(lines.join("\n")) }
-    }
-
-    /// Rows that passed and failed, with the text of those that failed.
-    fn of_rows(rows: impl IntoIterator<Item = Result<(), String>>) -> Outcome {
-        rows.into_iter().fold(Outcome::default(), |mut outcome, row| {
-            match row {
-                Ok(()) => outcome.passed += 1,
-                Err(text) => (outcome.failed, outcome.output) = (outcome.failed + 1, outcome.output + &text),
-            }
-            outcome
-        })
-    }
-
-    fn skipped(name: &str, reason: impl Into<String>) -> Outcome {
-        Outcome { skipped: vec![(name.to_string(), reason.into())], ..Outcome::default() }
-    }
-
-    /// Two parts of one step.
-    fn and(mut self, other: Outcome) -> Outcome {
-        self.passed += other.passed;
-        self.failed += other.failed;
-        self.skipped.extend(other.skipped);
-        self.note = [self.note, other.note].join(", ");
-        self.output.push_str(&other.output);
-        self
-    }
-
-    /// What a command that stopped comes to: a test that this host cannot run is skipped.
-    fn stopped(name: &str, failure: Failure) -> Outcome {
-        match failure.status {
-            Status::HostLacks => Outcome::skipped(name, failure.line),
-            _ => Outcome::failed(failure.line),
-        }
-    }
-}
-
 /// Entry of `cargo xtask test`.
 pub(crate) fn main(options: Options) -> Result<Status, Failure> {
     let mut steps = steps::all(&cargo::metadata()?, options.wants_full);
@@ -177,7 +107,7 @@ pub(crate) fn main(options: Options) -> Result<Status, Failure> {
     let cells = lanes::run(steps, boots, &emulator, &report);
     // A table is made of all its boots or not at all.
     if !cells.is_empty() && cells.len() == places {
-        let table = table::render(&boots::PAGE_SIZES, &cells);
+        let table = table::render(&boots::boot::PAGE_SIZES, &cells);
         let work = if options.wants_table { table::write } else { table::check };
         report
             .run("README table", |_| work(&table).unwrap_or_else(|failure| Outcome::stopped("README table", failure)));
@@ -204,12 +134,5 @@ mod tests {
         let boot = Options { filters: vec!["boot 16k".into(), "fmt".into()], ..Options::default() };
         assert!(boot.want("boot 16k, 4 CPUs") && boot.want("fmt") && !boot.want("boot 4k, 1 CPU"));
         assert!(Options::default().want("anything"));
-    }
-
-    #[test]
-    fn a_host_that_lacks_something_skips() {
-        let lacking = Outcome::stopped("a", Failure::host_lacks("install it"));
-        assert_eq!((lacking.failed, lacking.skipped), (0, vec![("a".to_string(), "install it".to_string())]));
-        assert_eq!(Outcome::stopped("a", Failure::failed("broken")).failed, 1);
     }
 }

@@ -8,7 +8,10 @@ use std::{
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-use super::{Outcome, Say, skips::Skips};
+use super::{
+    outcome::{Outcome, Say},
+    skips::Skips,
+};
 use crate::{
     outcome::Status,
     terminal::{self, GREEN, RED, YELLOW, painted},

@@ -3,7 +3,10 @@
 use cargo_metadata::{Metadata, Package};
 use fs_err as fs;
 
-use super::{Outcome, Say, found, guests, libtest, linux};
+use super::{
+    found, guests, libtest, linux,
+    outcome::{Outcome, Say},
+};
 use crate::{
     api, bare, boot::emulator::Emulator, cargo, check, fetch::linux::Kind, outcome::Failure, tidy,
     toolchain::ensure_target,

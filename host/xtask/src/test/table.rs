@@ -2,7 +2,7 @@
 
 use fs_err as fs;
 
-use super::Outcome;
+use super::outcome::Outcome;
 use crate::{boot::transcript::Transcript, cargo, outcome::Failure};
 
 /// What stands before and after the table.

@@ -3,16 +3,33 @@
 use dtoolkit::{
     Node,
     memreserve::MemoryReservation,
-    model::{DeviceTreeNode, DeviceTreeProperty},
+    model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty},
 };
 
-use super::Scene;
-
+/// Where the Image lies: 2 MiB above the start of RAM, as QEMU's own loader has it.
+pub(crate) const IMAGE: u64 = 0x4020_0000;
 /// Where QEMU's virt machine has RAM.
 pub(super) const RAM: u64 = 0x4000_0000;
 pub(super) const KIB: u64 = 1 << 10;
 pub(super) const MIB: u64 = 1 << 20;
 pub(super) const GIB: u64 = 1 << 30;
+
+/// What a shape may change.
+pub(crate) struct Scene {
+    pub(crate) tree: DeviceTree,
+    /// Bytes of RAM at [`RAM`].
+    pub(crate) ram_bytes: u64,
+    /// Bytes that the Image takes with its bss, by its header.
+    pub(crate) image_bytes: u64,
+    /// Where the blob lies.
+    pub(crate) blob_at: u64,
+    /// What x0 holds at entry, if not that.
+    pub(crate) passed: Option<u64>,
+    /// Memory beside RAM: where, and how many MiB. The tree tells of it only if the shape says so.
+    pub(crate) modules: Vec<(u64, u64)>,
+    /// What is done to the finished blob.
+    pub(crate) damage: Option<fn(&mut Vec<u8>)>,
+}
 
 /// Pairs of address and size, two cells each.
 fn pairs(pairs: &[(u64, u64)]) -> Vec<u32> {

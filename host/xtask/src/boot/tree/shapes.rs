@@ -1,8 +1,7 @@
 // data: the device trees of our own, by name: memory of every shape, and damage of every kind.
 //! What `--tree NAME` boots by.
 
-use super::Scene;
-use super::edit::{GIB, KIB, MIB, RAM};
+use super::edit::{GIB, IMAGE, KIB, MIB, RAM, Scene};
 
 /// One tree.
 pub(crate) struct Shape {
@@ -209,7 +208,7 @@ pub(crate) const SHAPES: &[Shape] = &[
     shape("huge", "the blob claims 16 MiB", |scene| {
         scene.damage = Some(|blob| blob[4..8].copy_from_slice(&(16u32 << 20).to_be_bytes()));
     }),
-    shape("blob-on-image", "x0 leads into the kernel", |scene| scene.passed = Some(super::IMAGE)),
+    shape("blob-on-image", "x0 leads into the kernel", |scene| scene.passed = Some(IMAGE)),
     // The rest of the tree.
     shape("phandle-cycle", "interrupt parents in a circle", |scene| {
         let (first, second) = (0x7001, 0x7002);

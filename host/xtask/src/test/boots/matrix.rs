@@ -2,7 +2,7 @@
 //! controller × memory. `--all` boots every point that can be; a default run a selection in which every pair of values
 //! that can meet does.
 
-use super::{Boot, PAGE_SIZES};
+use super::boot::{Boot, PAGE_SIZES};
 
 /// A CPU model of QEMU, as spec sheets and QEMU's source have it: what the kernel finds is held against this.
 pub(super) struct Model {

@@ -1,7 +1,7 @@
 //! The rows of README's table: CPU models, ways of entry, machines, memory, each at every page size.
 
 use super::{
-    Boot, PAGE_SIZES,
+    boot::{Boot, PAGE_SIZES},
     matrix::{MODELS, MODELS_OF_11, Model, expected},
 };
 
