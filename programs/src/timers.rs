@@ -12,8 +12,6 @@ pub const SECOND: u64 = 1_000_000_000;
 pub const MILLISECOND: u64 = 1_000_000;
 /// SIGEV_SIGNAL.
 pub const BY_SIGNAL: i32 = 0;
-/// SIGEV_NONE.
-pub const NONE: i32 = 1;
 /// TIMER_ABSTIME.
 pub const ABSOLUTE: u64 = 1;
 

@@ -1,4 +1,4 @@
-//! Sizes, offsets, lists and times at the bounds of all numbers. A line holds the answers for one bound after the other, and names a bound only
+//! Sizes, offsets and lists at the bounds of all numbers. A line holds the answers for one bound after the other, and names a bound only
 //! where the answer changes.
 
 use libc::*;
@@ -11,8 +11,6 @@ fn main() {
     in_child("files", || files(base));
     in_child("lists", || lists(base));
     in_child("locks", || locks(base));
-    in_child("times", || times(base));
-    in_child("limits", || limits(base));
 }
 
 /// Sizes and offsets of files.
@@ -169,84 +167,5 @@ fn locks(base: u64) {
                 done(call(SYS_fcntl, &[number, F_SETLK as u64, base]))
             });
         }
-    }
-}
-
-/// Times, as points that are over and as lengths that are not waited for.
-fn times(base: u64) {
-    let (at, bounds) = (base + 64, numbers());
-    let time = |words: [u64; 4]| words.iter().zip((at..).step_by(8)).for_each(|(word, at)| write_word(at, *word));
-    // A child is given up that sleeps: what is refused is refused at once.
-    let is_point = |seconds: u64| seconds == 0 || seconds >= 1 << 63;
-    sweep("clock_nanosleep, seconds", &bounds, |seconds| {
-        time([seconds, 0, 0, 0]);
-        is_point(seconds).then(|| call(SYS_clock_nanosleep, &[1, 1, at, 0]))
-    });
-    sweep("clock_nanosleep, parts", &bounds, |part| {
-        time([0, part, 0, 0]);
-        Some(call(SYS_clock_nanosleep, &[1, 1, at, 0]))
-    });
-    sweep("futex, seconds", &bounds, |seconds| {
-        time([seconds, 0, 0, 0]);
-        is_point(seconds).then(|| call(SYS_futex, &[base, 128, 1, at, 0, 0]))
-    });
-    sweep("futex, parts", &bounds, |part| {
-        time([0, part, 0, 0]);
-        Some(call(SYS_futex, &[base, 128 | 9, 7, at, 0, 1]))
-    });
-    for part in 0..4 {
-        let set = |value: u64| {
-            let mut words = [0; 4];
-            words[part] = value;
-            time(words);
-        };
-        sweep(&format!("setitimer, word {part}"), &bounds, |value| {
-            // What comes at once would end the program.
-            set(value);
-            (part < 2 || value >= 1 << 32 || value == 0).then(|| call(SYS_setitimer, &[0, at, 0]))
-        });
-        set(0);
-        call(SYS_setitimer, &[0, at, 0]).expect("no timer");
-    }
-    write_word(base + 16, 0);
-    write_word(base + 24, 1 << 32);
-    call(SYS_timer_create, &[1, base + 16, base]).expect("a timer");
-    let timer = u64::from(programs::peek(base));
-    for flags in [0, 1] {
-        for part in 0..4 {
-            sweep(&format!("timer_settime {flags}, word {part}"), &bounds, |value| {
-                let mut words = [0; 4];
-                words[part] = value;
-                time(words);
-                let answer = call(SYS_timer_settime, &[timer, flags, at, 0]);
-                call(SYS_timer_gettime, &[timer, base + 1024]).expect("a timer");
-                Some(answer)
-            });
-        }
-    }
-    sweep("clocks", &bounds, |clock| done(call(SYS_clock_gettime, &[clock, base])));
-}
-
-/// What a process may have, and numbers that are compared with it.
-fn limits(base: u64) {
-    let (at, bounds) = (base + 64, numbers());
-    let set = |which: u64, [soft, hard]: [u64; 2]| {
-        [soft, hard].iter().zip((at..).step_by(8)).for_each(|(word, at)| write_word(at, *word));
-        call(SYS_prlimit64, &[0, which, at, 0])
-    };
-    // A second of CPU, and what descriptors there are, are looked at elsewhere.
-    for which in (1..17).filter(|which| *which != RLIMIT_NOFILE as u64) {
-        for place in 0..2 {
-            sweep(&format!("limit {which}, word {place}"), &bounds, |value| {
-                let answer = set(which, if place == 0 { [value, u64::MAX] } else { [0, value] });
-                let _ = set(which, [u64::MAX; 2]);
-                Some(answer)
-            });
-        }
-    }
-    set(RLIMIT_NOFILE as u64, [16, 16]).expect("a limit");
-    (0..4).for_each(|word| write_word(at + 8 * word, 0));
-    for count in [15, 16, 17, 160] {
-        programs::tell(&format!("ppoll of {count}"), call(SYS_ppoll, &[base + page(), count, at, 0, 0]).map(|_| 0));
     }
 }

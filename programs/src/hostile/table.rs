@@ -101,10 +101,8 @@ const FILES: &[Row] = rows! {
     81 sync b'-' "";
     82 fsync b'-' "f";
     83 fdatasync b'-' "f";
-    84 sync_file_range b'-' "foon";
     213 readahead b'-' "fol";
     223 fadvise64 b'-' "foon";
-    267 syncfs b'-' "f";
     436 close_range b'-' "xxn";
 };
 

@@ -31,10 +31,8 @@ pub(super) const CALLS: &[Row] = calls![
     (81, "sync", nothing),
     (82, "fsync", fsync),
     (83, "fdatasync", fsync),
-    (84, "sync_file_range", sync_file_range),
     (213, "readahead", readahead),
     (223, "fadvise64", fadvise64),
-    (267, "syncfs", syncfs),
     (436, "close_range", close_range),
 ];
 
@@ -46,19 +44,6 @@ fn nothing(_: &mut Call) -> Answer {
 fn fsync(call: &mut Call, number: i32) -> Answer {
     let file = used(call, number)?;
     if matches!(file.inode.body, Body::Regular(_) | Body::Folder(_)) { Ok(0) } else { Err(EINVAL) }
-}
-
-fn syncfs(call: &mut Call, number: i32) -> Answer {
-    used(call, number).map(|_| 0)
-}
-
-fn sync_file_range(call: &mut Call, number: i32, _: u64, _: u64, flags: u32) -> Answer {
-    const KNOWN: u32 = 7;
-    match &used(call, number)?.inode.body {
-        _ if flags & !KNOWN != 0 => Err(EINVAL),
-        Body::Pipe(_) | Body::Device(_) => Err(ESPIPE),
-        _ => Ok(0),
-    }
 }
 
 /// All that there is has been read.
