@@ -6,10 +6,8 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use super::{
-    Finding,
-    house::{self, Room},
-};
+use super::finding::Finding;
+use super::house::{self, Room};
 
 /// The keys that every member takes from `[workspace.package]`.
 const INHERITED: [&str; 4] = ["version", "edition", "rust-version", "license"];

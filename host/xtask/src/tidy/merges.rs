@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use super::{Finding, from_root};
+use super::finding::Finding;
 use crate::outcome::Failure;
 
 /// Names of files that are text, by how they end.
@@ -28,6 +28,11 @@ pub(super) fn texts(root: &Path, folder: &Path, found: &mut Vec<(String, String)
         }
     }
     Ok(())
+}
+
+/// A path as findings have it.
+pub(super) fn from_root(root: &Path, path: &Path) -> String {
+    path.strip_prefix(root).unwrap_or(path).to_string_lossy().replace('\\', "/")
 }
 
 /// The marks of a merge in a text.

@@ -1,7 +1,8 @@
 //! Which file calls a method that another file gives a type: an `impl` outside the file that has the type.
 //!
-//! A receiver is known if it is `self`, or has a name that is written with a type (a parameter, a field, a `let`), or is what a function
-//! of the crate returns. Of others the method's name decides, if nothing else has it.
+//! A receiver is known if it is `self`, or has a name that is written with a type (a parameter, a
+//! field, a `let`), or is the result of a function of the crate. Of others the method's name decides, if
+//! nothing else has it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -11,6 +11,7 @@
 
 mod circles;
 mod figures;
+mod finding;
 mod house;
 #[cfg(test)]
 mod lock_order;
@@ -23,7 +24,7 @@ mod rules;
 mod source;
 
 use std::{
-    fmt, fs,
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -35,28 +36,10 @@ use crate::{
     terminal,
 };
 use figures::Figures;
+pub(crate) use finding::Finding;
 use manifest::Manifest;
+use merges::from_root;
 use source::Source;
-
-/// One thing that breaks a rule.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Finding {
-    /// From the workspace's root.
-    pub(crate) path: String,
-    /// Counted from 1.
-    pub(crate) line: usize,
-    /// What, and what was expected.
-    pub(crate) text: String,
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.path, self.line, self.text)
-    }
-}
-
-/// The columns of the record, in this order.
-const NAMES: [&str; 3] = ["lines", "circles", "folders"];
 
 /// What was read, and what was found.
 pub(crate) struct Report {
@@ -87,11 +70,8 @@ pub(crate) fn main() -> Result<Status, Failure> {
         terminal::print(format_args!("{finding}\n"));
     }
     report.ways.iter().for_each(|way| terminal::print(format_args!("{way}\n")));
-    let names = [&NAMES[..], &prose::FIGURES].concat();
-    terminal::print(report.figures.aligned(&names));
-    let root = cargo::workspace();
-    figures::lower(&root, &report.record, &report.figures, &names)
-        .map_err(|error| Failure::new(Status::Failed, format!("the record of figures: {error}")))?;
+    terminal::print(report.figures.aligned());
+    figures::lower(&cargo::workspace(), &report.record, &report.figures)?;
     terminal::print(format_args!("{} findings in {}\n", report.findings.len(), report.summary()));
     Ok(if report.findings.is_empty() { Status::Passed } else { Status::Failed })
 }
@@ -174,10 +154,6 @@ fn source_files(folder: &Path, others: &[&Path], files: &mut Vec<PathBuf>) -> Re
     Ok(())
 }
 
-fn from_root(root: &Path, path: &Path) -> String {
-    path.strip_prefix(root).unwrap_or(path).to_string_lossy().replace('\\', "/")
-}
-
 fn read(path: &Path) -> Result<String, Failure> {
     fs::read_to_string(path).map_err(|error| Failure::file(path, &error))
 }
@@ -185,13 +161,6 @@ fn read(path: &Path) -> Result<String, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_member_and_its_files_are_read() {
-        let report = check().expect("the workspace is read");
-        assert!(report.crates >= 6, "{} crates", report.crates);
-        assert!(report.files > report.crates, "{} files", report.files);
-    }
 
     #[test]
     fn a_folder_gives_its_sources_and_no_others() {

@@ -2,11 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use super::figures::Figures;
-
-/// What is counted: words like *what* in place of a noun, sentences over 25 words, phrases that are never written, lines of pages and
-/// of documentation over 100 columns, and comments that begin with "The same".
-pub(crate) const FIGURES: [&str; 5] = ["what", "long", "never", "wide", "same"];
+use super::figures::{Figures, NAMES};
 
 const RELATIVES: &str = "what who whoever whatever whom whose";
 const NEVER: &str = "be it|be they|but for|nothing of|none of|of its own|all the same|in its turn|by what|for who|with whom|of whom|\
@@ -16,7 +12,7 @@ const NEVER: &str = "be it|be they|but for|nothing of|none of|of its own|all the
 const OUTSIDE: [&str; 9] =
     ["/test/", "/tests/", "/test.rs", "/tests.rs", "recorded", "/LICENSE", "/data/", "api.txt", ".tsv"];
 
-/// The words of a file, and its figures.
+/// The words of a file, and its figures, which are the last of [`NAMES`].
 pub(crate) fn measure(path: &str, text: &str) -> (usize, [usize; 5]) {
     let (is_rust, full) = (path.ends_with(".rs"), format!("/{path}"));
     if OUTSIDE.iter().any(|it| full.contains(it)) || !(is_rust || path.ends_with(".md") || path.ends_with(".txt")) {
@@ -40,7 +36,7 @@ pub(crate) fn measure(path: &str, text: &str) -> (usize, [usize; 5]) {
     (all.len(), [what, long, never, wide, same])
 }
 
-/// Adds the figures of all texts to those of their rooms: the crates, with their folders, and the pages that are in none.
+/// Adds the figures of all texts to those of their rooms: crates, with their folders, and pages.
 pub(super) fn add(texts: &[(String, String)], crates: &[(&str, String)], figures: &mut Figures) {
     let mut rooms: BTreeMap<&str, (usize, [usize; 5])> = BTreeMap::new();
     for (path, text) in texts {
@@ -54,7 +50,7 @@ pub(super) fn add(texts: &[(String, String)], crates: &[(&str, String)], figures
     for (room, (words, mut found)) in rooms.into_iter().filter(|(_, (words, _))| *words > 0) {
         // The rule allows four in a thousand words.
         found[0] *= usize::from(found[0] * 1000 > words * 4);
-        FIGURES.iter().zip(found).for_each(|(figure, it)| figures.add(room, figure, it));
+        NAMES[3..].iter().zip(found).for_each(|(figure, it)| figures.add(room, figure, it));
     }
 }
 

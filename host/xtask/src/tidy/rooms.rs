@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use super::finding::Finding;
 use super::{
-    Finding,
     circles::{self, Circle},
     figures::Figures,
     house,
@@ -33,12 +33,8 @@ pub(crate) fn circles(
         figures.add(name, figure, circles.iter().map(|it| it.members.len()).sum());
         ways.extend(circles.iter().map(|it| format!("{name}: {} in a circle: {}", it.members.len(), it.way)));
     }
-    found.paths.iter().map(of_circle).collect()
-}
-
-fn of_circle(circle: &Circle) -> Finding {
-    let text = format!("a circle: {}, expected arrows one way", circle.way);
-    Finding { path: circle.members[0].clone(), line: 1, text }
+    let text = |it: &Circle| format!("a circle: {}, expected arrows one way", it.way);
+    found.paths.iter().map(|it| Finding { path: it.members[0].clone(), line: 1, text: text(it) }).collect()
 }
 
 /// Files of tests beside an `all.rs`, where it alone is a program, that it does not name: nothing would run them.

@@ -1,8 +1,9 @@
 //! The rules for one source file. Each is a function from the file to its findings, and has a bad sample below. What clippy finds
 //! as well (the root `Cargo.toml` and `clippy.toml` say what) is not looked for again.
 
+use super::finding::Finding;
 use super::{
-    Finding, house,
+    house,
     source::{Kind, Source},
 };
 
