@@ -253,9 +253,10 @@ pub(crate) fn allocate_page_leaving(bytes: u64) -> Option<PhysAddr> {
 #[cold]
 #[inline(never)]
 fn note_lack(order: usize, bytes: u64) {
-    /// log2 of the pages that a call is to find however little is free.
-    const FEW: usize = 3;
-    if order <= FEW && !with_pages(|pages| pages.has_room(order, bytes)) {
+    /// Bytes that a call is to find however little is free; a page always.
+    const FEW: u64 = 32 << 10;
+    let is_few = order == 0 || page_size().size_bytes() << order <= FEW;
+    if is_few && !with_pages(|pages| pages.has_room(order, bytes)) {
         thread::note_lack();
     }
 }

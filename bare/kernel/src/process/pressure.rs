@@ -99,6 +99,14 @@ fn choose(is_call: bool) -> Chosen {
             return if reap(&process, &*space) { Chosen::Freed } else { Chosen::Ends };
         }
     }
+    // So does what the kernel has for it, as stacks of its threads, unless they wait for something.
+    let awaited = AWAITED.with(|awaited| awaited.0);
+    if let Some(process) = table::all().find(|process| process.number == awaited && process.is_ending())
+        && process.threads().any(|thread| !queue::is_parked(&thread))
+        && !is_late(&process)
+    {
+        return Chosen::Ends;
+    }
     // What a program has said that it can do without goes next.
     let spaces = table::all().filter_map(|process| process.try_space());
     if spaces.map(|space| space.take_lazy(LAZY_AT_ONCE)).sum::<usize>() > 0 {
@@ -108,12 +116,13 @@ fn choose(is_call: bool) -> Chosen {
     let all = frames::all_pages() as i64;
     let points = |badness: i32, pages: u64| pages as i64 + i64::from(badness) * all / 1000;
     let candidates = table::all().filter(|process| !process.is_ending());
-    let with_pages = candidates.filter_map(|process| Some((process.try_space()?.resident()?, process)));
+    let with_pages = candidates.filter_map(|process| Some((pages(&process)?, process)));
     let worst = with_pages.max_by_key(|(pages, process)| badness(process).map(|badness| points(badness, *pages)));
     let Some((pages, victim)) = worst else { return Chosen::Nobody };
     if is_call && (badness(&victim).is_none() || Arc::ptr_eq(&victim, &current().task().process)) {
         return Chosen::Nobody;
     }
+    AWAITED.with(|awaited| *awaited = (victim.number, timer::read_counter()));
     if victim.end(SIGKILL.number()) {
         let kib = pages * (crate::facts::page_size().size_bytes() >> 10);
         victim.with_name(None, |name| {
@@ -121,6 +130,21 @@ fn choose(is_call: bool) -> Chosen {
         });
     }
     Chosen::Ends
+}
+
+/// Pages that a process has. Where its threads change areas all the time, as many as its faults were: its memory may be the most of all.
+fn pages(process: &Process) -> Option<u64> {
+    /// Turns of others in which a change of areas ends, as a rule.
+    const TURNS: usize = 8;
+    let space = process.try_space()?;
+    let counted = (0..TURNS).find_map(|_| {
+        let pages = space.resident();
+        if pages.is_none() {
+            dispatcher::give_way();
+        }
+        pages
+    });
+    Some(counted.unwrap_or_else(|| process.spent().faults.min(frames::all_pages())))
 }
 
 /// Whether a process goes on that has this address space.
@@ -131,6 +155,12 @@ fn is_needed(space: &Arc<dyn Space>) -> bool {
 /// Takes the memory of a process that is to end, if its threads all wait for something, maybe for a lock that the thread has that lacks
 /// memory; or if it does not end in time. Whether it did.
 fn reap(process: &Process, space: &dyn Space) -> bool {
+    let is_due = is_late(process) || process.threads().all(|thread| queue::is_parked(&thread));
+    is_due && space.unmap(0, space.highest()).is_ok()
+}
+
+/// Whether the end of a process has been waited for too long.
+fn is_late(process: &Process) -> bool {
     let now = timer::read_counter();
     let since = AWAITED.with(|awaited| {
         if awaited.0 != process.number {
@@ -138,9 +168,7 @@ fn reap(process: &Process, space: &dyn Space) -> bool {
         }
         awaited.1
     });
-    let is_late = now - since > PATIENCE * timer::read_frequency();
-    let is_due = is_late || process.threads().all(|thread| queue::is_parked(&thread));
-    is_due && space.unmap(0, space.highest()).is_ok()
+    now - since > PATIENCE * timer::read_frequency()
 }
 
 /// How much rather than others a process is to end; none for never, as of the first.
