@@ -105,7 +105,7 @@ pub(crate) fn has_room(count: u64) -> bool {
 
 /// Bytes that stay free where the heap takes so many for the thread that runs, which does not end.
 pub(crate) fn left_by_heap(bytes: u64) -> u64 {
-    /// As much as a program has with most calls, however large what it passes; a page always.
+    /// The most that calls with few arguments take; a page is always few.
     const FEW: u64 = 32 << 10;
     let kept = KEPT.load(Ordering::Relaxed);
     if bytes > FEW.max(page_size().size_bytes()) { 2 * kept } else { kept / 2 }

@@ -99,7 +99,7 @@ fn choose(is_call: bool) -> Chosen {
             return if reap(&process, &*space) { Chosen::Freed } else { Chosen::Ends };
         }
     }
-    // So does what the kernel has for it, as stacks of its threads, unless they wait for something.
+    // So do the kernel's stacks of its threads, unless they wait for something.
     let awaited = AWAITED.with(|awaited| awaited.0);
     if let Some(process) = table::all().find(|process| process.number == awaited && process.is_ending())
         && process.threads().any(|thread| !queue::is_parked(&thread))
@@ -132,7 +132,7 @@ fn choose(is_call: bool) -> Chosen {
     Chosen::Ends
 }
 
-/// Pages that a process has. Where its threads change areas all the time, as many as its faults were: its memory may be the most of all.
+/// Pages of a process, or its faults if its threads change areas all the time.
 fn pages(process: &Process) -> Option<u64> {
     /// Turns of others in which a change of areas ends, as a rule.
     const TURNS: usize = 8;
