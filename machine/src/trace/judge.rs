@@ -8,7 +8,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::line::{Act, Of};
-use super::{Line, Malformed, Trace};
+use super::text::{Line, Malformed, Trace};
 use crate::context::{self, Tag};
 use crate::event::{Event, Level};
 use crate::finding::Finding;

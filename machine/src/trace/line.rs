@@ -3,11 +3,22 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::HEAD;
 use super::names::{self, ACCESSES, LEVELS, REGISTERS, find, number};
 use crate::attributes::Permissions;
 use crate::event::{Event, Level, Owned};
 use crate::registers::{Ets, Features};
+
+/// The first line of every trace.
+pub const HEAD: &str = "vellum trace 1";
+/// What a terminal shows and does not obey: control characters stand as escapes, blanks as blanks.
+pub(super) fn printable(text: &str) -> impl Iterator<Item = char> {
+    text.chars().flat_map(|it| {
+        let shown = if it.is_ascii_whitespace() { ' ' } else { it };
+        let (plain, escaped) =
+            if shown.is_control() { (None, Some(shown.escape_default())) } else { (Some(shown), None) };
+        plain.into_iter().chain(escaped.into_iter().flatten())
+    })
+}
 
 /// Addresses of memory are below this.
 pub(super) const MEMORY_END: u64 = 1 << 52;

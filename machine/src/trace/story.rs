@@ -2,18 +2,9 @@
 
 use core::fmt::{self, Write};
 
-use super::Judge;
+use super::judge::Judge;
+use super::line::printable;
 use crate::finding::{Finding, Names};
-
-/// What a terminal shows and does not obey: control characters stand as escapes, blanks as blanks.
-pub(super) fn printable(text: &str) -> impl Iterator<Item = char> {
-    text.chars().flat_map(|it| {
-        let shown = if it.is_ascii_whitespace() { ' ' } else { it };
-        let (plain, escaped) =
-            if shown.is_control() { (None, Some(shown.escape_default())) } else { (Some(shown), None) };
-        plain.into_iter().chain(escaped.into_iter().flatten())
-    })
-}
 
 /// A finding in words. It names no file: whoever prints it knows that.
 #[derive(Clone, Copy, Debug)]
