@@ -101,10 +101,7 @@ fn choose(is_call: bool) -> Chosen {
     }
     // So do the kernel's stacks of its threads, unless they wait for something.
     let awaited = AWAITED.with(|awaited| awaited.0);
-    if let Some(process) = table::all().find(|process| process.number == awaited && process.is_ending())
-        && process.threads().any(|thread| !queue::is_parked(&thread))
-        && !is_late(&process)
-    {
+    if table::all().any(|process| process.number == awaited && is_going(&process) && !is_late(&process)) {
         return Chosen::Ends;
     }
     // What a program has said that it can do without goes next.
@@ -120,7 +117,8 @@ fn choose(is_call: bool) -> Chosen {
     let worst = with_pages.max_by_key(|(pages, process)| badness(process).map(|badness| points(badness, *pages)));
     let Some((pages, victim)) = worst else { return Chosen::Nobody };
     if is_call && (badness(&victim).is_none() || Arc::ptr_eq(&victim, &current().task().process)) {
-        return Chosen::Nobody;
+        // Pipes and other files of ended processes may still be closing.
+        return if table::all().any(|process| is_going(&process)) { Chosen::Ends } else { Chosen::Nobody };
     }
     AWAITED.with(|awaited| *awaited = (victim.number, timer::read_counter()));
     if victim.end(SIGKILL.number()) {
@@ -145,6 +143,14 @@ fn pages(process: &Process) -> Option<u64> {
         pages
     });
     Some(counted.unwrap_or_else(|| process.spent().faults.min(frames::all_pages())))
+}
+
+/// Whether a process is about to give back its memory: it ends, and does not wait for anything.
+fn is_going(process: &Process) -> bool {
+    let mut threads = process.threads().peekable();
+    process.is_ending()
+        && !process.life.with(|life| life.is_over)
+        && (threads.peek().is_none() || threads.any(|thread| !queue::is_parked(&thread)))
 }
 
 /// Whether a process goes on that has this address space.
