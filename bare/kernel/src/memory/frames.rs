@@ -14,15 +14,13 @@ use vmsa::PhysAddr;
 use crate::facts::{facts, page_size};
 use crate::fallible::List;
 use crate::memory::{folios, pages, ranges};
-use crate::threads::thread;
 
 /// Bytes that stay free where a fault takes a page: what the kernel needs to go on when programs have taken the rest.
 ///
 /// ```text
 ///   free   all ── calls: content of files, large lists ── 2 kept ── faults, tables ── kept ── small lists ── kept / 2 ── who ends ── 0
 /// ```
-/// A call that finds no memory has a process ended, never its own, or fails where nobody else has more. For a fault a process ends,
-/// whichever it is. So calls find none first.
+/// A call that finds no memory fails. A fault cannot: for it a process ends. So calls find none first.
 const KEPT_BYTES: u64 = 8 << 20;
 /// The same in parts of all memory, where that is less.
 const KEPT_PART: u64 = 16;
@@ -96,19 +94,15 @@ pub(crate) fn available_bytes() -> u64 {
 
 /// Whether programs may take so many pages more.
 pub(crate) fn has_room(count: u64) -> bool {
-    let has_room = available_bytes() >= count * page_size().size_bytes();
-    if !has_room {
-        thread::note_lack();
-    }
-    has_room
+    available_bytes() >= count * page_size().size_bytes()
 }
 
 /// Bytes that stay free where the heap takes so many for the thread that runs, which does not end.
 pub(crate) fn left_by_heap(bytes: u64) -> u64 {
-    /// The most that calls with few arguments take; a page is always few.
+    /// As much as a program has with most calls, however large what it passes.
     const FEW: u64 = 32 << 10;
     let kept = KEPT.load(Ordering::Relaxed);
-    if bytes > FEW.max(page_size().size_bytes()) { 2 * kept } else { kept / 2 }
+    if bytes > FEW { 2 * kept } else { kept / 2 }
 }
 
 /// All pages that the linear map covers.

@@ -18,7 +18,6 @@ use crate::facts::{facts, page_size};
 use crate::locks::{Lock, order};
 use crate::memory::failing;
 use crate::memory::ranges;
-use crate::threads::thread;
 
 static LAYOUT: Once<Layout> = Once::new();
 static SECRET: Once<PageSet<'static>> = Once::new();
@@ -227,11 +226,7 @@ pub(crate) fn allocate_leaving(order: usize, bytes: u64) -> Option<PhysAddr> {
     if failing::fails() {
         return None;
     }
-    let Some(block) = take(order, bytes) else {
-        note_lack(order, bytes);
-        return None;
-    };
-    shown(block, order)
+    shown(take(order, bytes)?, order)
 }
 
 /// A page alone, if so many bytes are free afterwards.
@@ -242,23 +237,7 @@ pub(crate) fn allocate_page_leaving(bytes: u64) -> Option<PhysAddr> {
     }
     // A closure of its own: it is compiled for a page.
     let page = with_pages(|pages| if pages.has_room(0, bytes) { pages.allocate(0) } else { None });
-    let Some(page) = page else {
-        note_lack(0, bytes);
-        return None;
-    };
-    shown(page, 0)
-}
-
-/// The thread that runs lacks pages, unless they are free and in pieces, or many: then nobody need end.
-#[cold]
-#[inline(never)]
-fn note_lack(order: usize, bytes: u64) {
-    /// Bytes that a call is to find however little is free; a page always.
-    const FEW: u64 = 32 << 10;
-    let is_few = order == 0 || page_size().size_bytes() << order <= FEW;
-    if is_few && !with_pages(|pages| pages.has_room(order, bytes)) {
-        thread::note_lack();
-    }
+    shown(page?, 0)
 }
 
 /// `1 << order` pages side by side, each of which is given out by itself, if so many bytes are free afterwards.

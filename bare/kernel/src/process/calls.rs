@@ -46,7 +46,6 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use call::{Call, NO_ANSWER, Row};
 use hardware::exception::Frame;
 
-use super::pressure;
 use crate::console::say;
 use crate::errno::*;
 use crate::memory::failing;
@@ -103,7 +102,6 @@ pub(super) fn answer(frame: &mut Frame, body: fn(Frame)) {
     let thread = current();
     let number = frame.registers[8];
     thread.call.store((number as u32).wrapping_add(1), Ordering::Relaxed);
-    thread.lacked.set(false);
     let registers = core::array::from_fn(|index| frame.registers[index]);
     let mut call = Call { thread: &thread, frame, body };
     let answer = match find(number) {
@@ -117,8 +115,6 @@ pub(super) fn answer(frame: &mut Frame, body: fn(Frame)) {
     match answer {
         Ok(value) => frame.registers[0] = value,
         Err(NO_ANSWER) => {}
-        // A call that is refused for lack of memory has done nothing: it is made again when some has come free.
-        Err(ENOMEM) if thread.lacked.get() && pressure::free_for_call() => frame.return_address -= 4,
         // Whatever the handler says, of which it comes back to the call.
         Err(ERESTART_ALWAYS) => frame.return_address -= 4,
         Err(ERESTART) => {

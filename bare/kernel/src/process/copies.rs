@@ -91,7 +91,7 @@ pub(super) fn reach(access: userspace::Access, is_again: bool) -> Result<(), Err
     failing::exchange(fails);
     match mended {
         Ok(()) => thread.count_fault(),
-        Err(Fault::OutOfMemory) if !process.is_ending() => pressure::free_for_access(),
+        Err(Fault::OutOfMemory) if !process.is_ending() => pressure::free_memory(),
         Err(_) => return Err(EFAULT),
     }
     Ok(())

@@ -36,32 +36,17 @@ static LACKING: Waiters = Waiters::new();
 /// The process whose end is waited for, and since when, in ticks of the counter.
 static AWAITED: Lock<(i32, u64)> = Lock::new(order::AWAITED, (0, 0));
 
-/// Has memory come free for an access, from a process that ends if there is no other, which is never the first. The thread looks then
-/// whether it has what it lacks.
-pub(super) fn free_for_access() {
-    search(false);
-}
-
-/// The same for a call, which is refused rather than that its own process ends, or one that is never to. Whether memory has come free, or
-/// is about to.
-pub(super) fn free_for_call() -> bool {
-    search(true)
-}
-
-fn search(is_call: bool) -> bool {
+/// Has memory come free, from a process that ends if there is no other, which is never the first. The thread looks then whether it has
+/// what it lacks.
+pub(super) fn free_memory() {
     if current().owner.is_dying() {
-        return false;
+        return;
     }
     if !IS_CHOOSING.swap(true, Ordering::Acquire) {
-        let chosen = choose(is_call);
+        let has_freed = choose();
         IS_CHOOSING.store(false, Ordering::Release);
-        match chosen {
-            Chosen::Freed => {
-                tell();
-                return true;
-            }
-            Chosen::Nobody => return false,
-            Chosen::Ends => {}
+        if has_freed {
+            return tell();
         }
     }
     let deadline = timer::read_counter() + timer::read_frequency() * PAUSE / 1000;
@@ -71,7 +56,6 @@ fn search(is_call: bool) -> bool {
         // It takes the signal once it has what it lacks.
         dispatcher::leave(Leaving::Parked(Some(deadline)));
     }
-    true
 }
 
 /// Memory may have come free.
@@ -79,35 +63,20 @@ pub(super) fn tell() {
     LACKING.wake_all();
 }
 
-/// What has become of a search for memory.
-enum Chosen {
-    /// Some came free.
-    Freed,
-    /// A process is to end.
-    Ends,
-    /// No process has any that may be taken.
-    Nobody,
-}
-
-/// Frees memory now, or has a process free its own.
-fn choose(is_call: bool) -> Chosen {
+/// Frees memory now, or has a process free its own. Whether it was now.
+fn choose() -> bool {
     // Memory of a process that ends already comes free first.
     for process in table::all().filter(|process| process.is_ending()) {
         // Who changes it now is about to give it back.
         let has_some = |space: &Arc<dyn Space>| space.resident().is_none_or(|pages| pages > 1);
         if let Some(space) = process.try_space().filter(|space| has_some(space) && !is_needed(space)) {
-            return if reap(&process, &*space) { Chosen::Freed } else { Chosen::Ends };
+            return reap(&process, &*space);
         }
-    }
-    // So do the kernel's stacks of its threads, unless they wait for something.
-    let awaited = AWAITED.with(|awaited| awaited.0);
-    if table::all().any(|process| process.number == awaited && is_going(&process) && !is_late(&process)) {
-        return Chosen::Ends;
     }
     // What a program has said that it can do without goes next.
     let spaces = table::all().filter_map(|process| process.try_space());
     if spaces.map(|space| space.take_lazy(LAZY_AT_ONCE)).sum::<usize>() > 0 {
-        return Chosen::Freed;
+        return true;
     }
     // What it has, and what it is asked to be counted for beside; who is never to end does when there is nobody else.
     let all = frames::all_pages() as i64;
@@ -115,19 +84,14 @@ fn choose(is_call: bool) -> Chosen {
     let candidates = table::all().filter(|process| !process.is_ending());
     let with_pages = candidates.filter_map(|process| Some((pages(&process)?, process)));
     let worst = with_pages.max_by_key(|(pages, process)| badness(process).map(|badness| points(badness, *pages)));
-    let Some((pages, victim)) = worst else { return Chosen::Nobody };
-    if is_call && (badness(&victim).is_none() || Arc::ptr_eq(&victim, &current().task().process)) {
-        // Pipes and other files of ended processes may still be closing.
-        return if table::all().any(|process| is_going(&process)) { Chosen::Ends } else { Chosen::Nobody };
-    }
-    AWAITED.with(|awaited| *awaited = (victim.number, timer::read_counter()));
+    let Some((pages, victim)) = worst else { return false };
     if victim.end(SIGKILL.number()) {
         let kib = pages * (crate::facts::page_size().size_bytes() >> 10);
         victim.with_name(None, |name| {
             say!("out of memory: process {} ({name}), which had {kib} KiB, is killed", victim.number);
         });
     }
-    Chosen::Ends
+    false
 }
 
 /// Pages of a process, or its faults if its threads change areas all the time.
@@ -145,14 +109,6 @@ fn pages(process: &Process) -> Option<u64> {
     Some(counted.unwrap_or_else(|| process.spent().faults.min(frames::all_pages())))
 }
 
-/// Whether a process is about to give back its memory: it ends, and does not wait for anything.
-fn is_going(process: &Process) -> bool {
-    let mut threads = process.threads().peekable();
-    process.is_ending()
-        && !process.life.with(|life| life.is_over)
-        && (threads.peek().is_none() || threads.any(|thread| !queue::is_parked(&thread)))
-}
-
 /// Whether a process goes on that has this address space.
 fn is_needed(space: &Arc<dyn Space>) -> bool {
     table::all().any(|other| !other.is_ending() && other.has_space(space))
@@ -161,12 +117,6 @@ fn is_needed(space: &Arc<dyn Space>) -> bool {
 /// Takes the memory of a process that is to end, if its threads all wait for something, maybe for a lock that the thread has that lacks
 /// memory; or if it does not end in time. Whether it did.
 fn reap(process: &Process, space: &dyn Space) -> bool {
-    let is_due = is_late(process) || process.threads().all(|thread| queue::is_parked(&thread));
-    is_due && space.unmap(0, space.highest()).is_ok()
-}
-
-/// Whether the end of a process has been waited for too long.
-fn is_late(process: &Process) -> bool {
     let now = timer::read_counter();
     let since = AWAITED.with(|awaited| {
         if awaited.0 != process.number {
@@ -174,7 +124,9 @@ fn is_late(process: &Process) -> bool {
         }
         awaited.1
     });
-    now - since > PATIENCE * timer::read_frequency()
+    let is_late = now - since > PATIENCE * timer::read_frequency();
+    let is_due = is_late || process.threads().all(|thread| queue::is_parked(&thread));
+    is_due && space.unmap(0, space.highest()).is_ok()
 }
 
 /// How much rather than others a process is to end; none for never, as of the first.

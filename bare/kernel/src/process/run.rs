@@ -183,7 +183,7 @@ fn refuse(thread: &Thread, frame: &Frame, fault: userspace::Fault) {
         userspace::Fault::Unmapped => (SIGSEGV, SEGV_MAPERR),
         userspace::Fault::Denied => (SIGSEGV, SEGV_ACCERR),
         userspace::Fault::Beyond => (SIGBUS, BUS_ADRERR),
-        userspace::Fault::OutOfMemory => return pressure::free_for_access(),
+        userspace::Fault::OutOfMemory => return pressure::free_memory(),
     };
     note_fault(thread.task(), user::without_tag(address), frame);
     force(thread, signal, code, address);

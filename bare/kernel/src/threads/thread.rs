@@ -85,8 +85,6 @@ pub(crate) struct Thread {
     pub(crate) thread_pointer: Cell<u64>,
     /// x0 of a call that a signal has interrupted and that may be made again.
     pub(crate) interrupted: Cell<Option<u64>>,
-    /// A page was lacking since it began the call that it makes.
-    pub(crate) lacked: Cell<bool>,
     /// The number of the call that it made last, plus 1; 0 for none.
     pub(crate) call: AtomicU32,
     /// Ticks of the counter that it has run; while it runs, [`RUNS`], and what the counter has to be added to.
@@ -130,7 +128,6 @@ impl Thread {
             simd: Lock::new(order::SIMD, Simd::ZERO),
             thread_pointer: Cell::new(thread_pointer),
             interrupted: Cell::new(None),
-            lacked: Cell::new(false),
             call: AtomicU32::new(0),
             ticks: AtomicU64::new(0),
             faults: AtomicU64::new(0),
@@ -225,13 +222,6 @@ pub(crate) fn try_current() -> Option<Arc<Thread>> {
 /// The thread that runs here.
 pub(crate) fn current() -> Arc<Thread> {
     try_current().expect("threads ask, not the dispatcher")
-}
-
-/// The thread that runs here, if any, lacks memory for the call that it makes.
-pub(crate) fn note_lack() {
-    if let Some(thread) = try_current() {
-        thread.lacked.set(true);
-    }
 }
 
 /// Makes it this CPU's.

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Those of the project's own programs that are asked for by name.
-const OWN: [&str; 23] = [
+const OWN: [&str; 22] = [
     "atomics",
     "chains",
     "converting",
@@ -28,7 +28,6 @@ const OWN: [&str; 23] = [
     "modelled",
     "modules",
     "parts",
-    "pressing",
     "racing_files",
     "racing_names",
     "racing_pipes",
